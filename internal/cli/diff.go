@@ -44,7 +44,7 @@ func diffCommand(s *cmdutil.Session) *cobra.Command {
 	domain := cmd.Flags().Bool("domain", false, "show how the complete libvirt domain changes, backends included")
 	latest := cmd.Flags().Bool("latest", false, "show what 'kilnvm.io/hardware: latest' would change")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		d, err := o.compareArguments(cmd.Context(), args, hosts, *latest)
+		d, err := o.compareNamedGuests(cmd.Context(), args, hosts, *latest)
 		if err != nil {
 			return err
 		}
@@ -55,9 +55,9 @@ func diffCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// compareArguments compares A with B. Without B it compares A on two hosts, or with its last boot.
+// compareNamedGuests compares A with B. Without B it compares A on two hosts, or with its last boot.
 // If a side is rejected, it prints the causes and returns ErrRejected. It fails for more than two hosts, and if A has no record to compare it with.
-func (o *diffRun) compareArguments(ctx context.Context, args, hosts []string, latest bool) (guestdiff.Difference, error) {
+func (o *diffRun) compareNamedGuests(ctx context.Context, args, hosts []string, latest bool) (guestdiff.Difference, error) {
 	var none guestdiff.Difference
 	// One --host is the host of both sides. Without --host, both sides have the same assumed host.
 	switch len(hosts) {

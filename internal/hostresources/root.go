@@ -21,13 +21,13 @@ type Root struct {
 }
 
 // OpenRoot opens the folder of --volume-root, below which disks and images are. For an empty dir it returns nil.
-func OpenRoot(dir string) (*Root, error) { return openRoot(dir, "--volume-root") }
+func OpenRoot(dir string) (*Root, error) { return openFlagFolder(dir, "--volume-root") }
 
 // OpenClaims opens the folder of --claims. For an empty dir it returns nil.
-func OpenClaims(dir string) (*Root, error) { return openRoot(dir, "--claims") }
+func OpenClaims(dir string) (*Root, error) { return openFlagFolder(dir, "--claims") }
 
-// openRoot resolves links in the folder's own path, which the administrator wrote. Links below the folder are compared with the resolved path.
-func openRoot(dir, flag string) (*Root, error) {
+// openFlagFolder resolves links in the folder's own path, which the administrator wrote. Links below the folder are compared with the resolved path.
+func openFlagFolder(dir, flag string) (*Root, error) {
 	if dir == "" {
 		return nil, nil
 	}

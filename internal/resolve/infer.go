@@ -277,9 +277,9 @@ func EffectiveVM(vm *v1.VirtualMachine, pins v1alpha1.Pins) *v1.VirtualMachine {
 	return &effective
 }
 
-// RequestsInference reports whether an update may need an inference, because it changes a matcher, a volume or a pin. Then the sources are read with the
+// ChangesInferenceSources reports whether an update may need an inference, because it changes a matcher, a volume or a pin. Then the sources are read with the
 // rights of the request's author.
-func RequestsInference(vm, old *v1.VirtualMachine) bool {
+func ChangesInferenceSources(vm, old *v1.VirtualMachine) bool {
 	type sources struct { // exported fields, as equality.Semantic needs
 		Instancetype *v1.InstancetypeMatcher
 		Preference   *v1.PreferenceMatcher

@@ -155,7 +155,7 @@ func (r Resolver) currentObject(ctx context.Context, ref *reference, resolution 
 		}
 		ref = named
 	}
-	found, object, err := r.reader().liveObject(ctx, ref)
+	found, object, err := r.reader().namedObject(ctx, ref)
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -223,7 +223,7 @@ func (r Resolver) pinnedObject(ctx context.Context, ref *reference, name string)
 	key := client.ObjectKey{Namespace: ref.namespace, Name: name}
 	found, err := r.reader().fromCache().readRevision(ctx, ref.pinKind, key)
 	if err == nil && found == nil && ref.name != "" {
-		if found, _, err = r.reader().fromCache().liveObject(ctx, ref); found != nil && found.revision != name {
+		if found, _, err = r.reader().fromCache().namedObject(ctx, ref); found != nil && found.revision != name {
 			found = nil
 		}
 	}

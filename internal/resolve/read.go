@@ -52,9 +52,9 @@ func (f pinKind) decodeRevision(stored *appsv1.ControllerRevision) (*pinObject, 
 // catalogVersion is the apiVersion of instancetypes and preferences.
 var catalogVersion = v1beta1.SchemeGroupVersion.String()
 
-// liveObject returns the object that a matcher names, as a snapshot and as the object itself; both are nil if it does not exist. The object belongs to the
+// namedObject returns the object that a matcher names, as a snapshot and as the object itself; both are nil if it does not exist. The object belongs to the
 // cache and must not be changed: each review of a VM reads two of them, and a copy costs more than the read.
-func (r reader) liveObject(ctx context.Context, ref *reference) (*pinObject, *unstructured.Unstructured, error) {
+func (r reader) namedObject(ctx context.Context, ref *reference) (*pinObject, *unstructured.Unstructured, error) {
 	kind := ref.pinKind.Canonical(ref.kind)
 	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": catalogVersion, "kind": kind}}
 	key := client.ObjectKey{Name: ref.name}

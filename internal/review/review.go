@@ -178,7 +178,7 @@ func inferenceRights(vm, old *v1.VirtualMachine, asker Asker) *resolve.Rights {
 	switch {
 	case asker.MayRead == nil:
 		return nil
-	case old != nil && !resolve.RequestsInference(vm, old):
+	case old != nil && !resolve.ChangesInferenceSources(vm, old):
 		return resolve.RecordedRights(old)
 	}
 	return &resolve.Rights{MayRead: asker.MayRead}

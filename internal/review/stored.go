@@ -156,7 +156,7 @@ func (v VM) setIdentity(vm *v1.VirtualMachine) {
 
 // inferenceRecord returns the value of the annotation that records what the inference of a VM may read.
 func inferenceRecord(vm, old *v1.VirtualMachine, rights *resolve.Rights) string {
-	if old != nil && !resolve.RequestsInference(vm, old) {
+	if old != nil && !resolve.ChangesInferenceSources(vm, old) {
 		return old.Annotations[v1alpha1.AnnotationInference]
 	}
 	return cmp.Or(rights, &resolve.Rights{}).Record()

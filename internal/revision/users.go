@@ -32,7 +32,7 @@ func UsersOf(ctx context.Context, reader client.Reader) (map[Object]Users, error
 		direct.addVM(vm)
 	}, func(vmi *v1.VirtualMachineInstance) {
 		found.addPins(vmi)
-		direct.addVMI(vmi)
+		direct.addObjectsNamedByVMI(vmi)
 	}, pageSize)
 	if err != nil {
 		return nil, err
@@ -67,8 +67,8 @@ func (n objectUsers) addVM(vm *v1.VirtualMachine) {
 	}
 }
 
-// addVMI adds the objects that annotations of a VMI name. KubeVirt's controller and stage 1 write these annotations.
-func (n objectUsers) addVMI(vmi *v1.VirtualMachineInstance) {
+// addObjectsNamedByVMI adds a VMI to the users of the objects that its annotations name. KubeVirt's controller and stage 1 write these annotations.
+func (n objectUsers) addObjectsNamedByVMI(vmi *v1.VirtualMachineInstance) {
 	for key, kind := range map[string]string{
 		v1.InstancetypeAnnotation:        instancetype.Kinds.Namespaced,
 		v1.ClusterInstancetypeAnnotation: instancetype.Kinds.Cluster,

@@ -16,8 +16,8 @@ import (
 // Fields of a preference: cpu.preferredCPUTopology, spreadOptions, preferSpreadSocketToCoreRatio, preferredCPUFeatures.
 // The instancetype gives the number of vCPUs, the preference arranges them. A VM with an instancetype sets neither.
 
-// cpuClaims is KubeVirt's validateCPU, with maxSockets in addition.
-func cpuClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
+// ownedCPUFields is KubeVirt's validateCPU, with maxSockets in addition.
+func ownedCPUFields(set Set, vmi *v1.VirtualMachineInstance) []ownedField {
 	wanted := set.Instancetype.Spec.CPU
 	cpu := vmi.Spec.Domain.CPU
 	if cpu == nil {
@@ -25,7 +25,7 @@ func cpuClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
 	}
 	topology := arrangeVCPUs(wanted.Guest, set.Preference)
 	var vcpus any = guestCPUs(wanted.Guest)
-	claims := []claim{
+	fields := []ownedField{
 		podResource(vmi.Spec.Domain.Resources.Requests, corev1.ResourceCPU, "spec.domain.resources.requests.cpu", vcpus),
 		podResource(vmi.Spec.Domain.Resources.Limits, corev1.ResourceCPU, "spec.domain.resources.limits.cpu", vcpus),
 		{field: "spec.domain.cpu.sockets", given: countOrNil(cpu.Sockets), wanted: vcpus, same: cpu.Sockets == topology.Sockets},
@@ -34,34 +34,34 @@ func cpuClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
 	}
 	if wanted.Model != nil {
 		// An empty model sets nothing, and maxSockets of 0 below neither: the value in the VMI is the cluster's default.
-		claims = append(claims, claim{field: "spec.domain.cpu.model", given: textOrNil(cpu.Model), wanted: *wanted.Model,
+		fields = append(fields, ownedField{field: "spec.domain.cpu.model", given: textOrNil(cpu.Model), wanted: *wanted.Model,
 			same: *wanted.Model == "" || cpu.Model == *wanted.Model})
 	}
-	claims = append(claims, switchClaim("spec.domain.cpu.dedicatedCpuPlacement", &cpu.DedicatedCPUPlacement, wanted.DedicatedCPUPlacement)...)
-	claims = append(claims, switchClaim("spec.domain.cpu.isolateEmulatorThread", &cpu.IsolateEmulatorThread, wanted.IsolateEmulatorThread)...)
+	fields = append(fields, ownedSwitch("spec.domain.cpu.dedicatedCpuPlacement", &cpu.DedicatedCPUPlacement, wanted.DedicatedCPUPlacement)...)
+	fields = append(fields, ownedSwitch("spec.domain.cpu.isolateEmulatorThread", &cpu.IsolateEmulatorThread, wanted.IsolateEmulatorThread)...)
 	if wanted.NUMA != nil && cpu.NUMA != nil {
-		claims = append(claims, claim{field: "spec.domain.cpu.numa", given: "set", same: equality.Semantic.DeepEqual(wanted.NUMA, cpu.NUMA)})
+		fields = append(fields, ownedField{field: "spec.domain.cpu.numa", given: "set", same: equality.Semantic.DeepEqual(wanted.NUMA, cpu.NUMA)})
 	}
 	if wanted.Realtime != nil && cpu.Realtime != nil {
-		claims = append(claims, claim{field: "spec.domain.cpu.realtime", given: "set", same: equality.Semantic.DeepEqual(wanted.Realtime, cpu.Realtime)})
+		fields = append(fields, ownedField{field: "spec.domain.cpu.realtime", given: "set", same: equality.Semantic.DeepEqual(wanted.Realtime, cpu.Realtime)})
 	}
 	if wanted.MaxSockets != nil {
-		claims = append(claims, claim{field: "spec.domain.cpu.maxSockets", given: countOrNil(cpu.MaxSockets), wanted: *wanted.MaxSockets,
+		fields = append(fields, ownedField{field: "spec.domain.cpu.maxSockets", given: countOrNil(cpu.MaxSockets), wanted: *wanted.MaxSockets,
 			same: *wanted.MaxSockets == 0 || cpu.MaxSockets == *wanted.MaxSockets || // by KubeVirt, which does not cap them
 				cpu.MaxSockets == cappedSockets(*wanted.MaxSockets, topology, vmi.Spec.Architecture) ||
 				cpu.MaxSockets == cappedSockets(*wanted.MaxSockets, topology, "")}) // the architecture may be filled after the instancetype
 	}
-	return claims
+	return fields
 }
 
-// podResource returns the claim to a request or limit of the pod. In a VM the field conflicts with the instancetype. In a VMI it never conflicts (same is
+// podResource returns the owned field of a request or limit of the pod. In a VM the field conflicts with the instancetype. In a VMI it never conflicts (same is
 // true): it may be the cluster's default, and does not change what the guest sees.
-func podResource(list corev1.ResourceList, name corev1.ResourceName, field string, guest any) claim {
+func podResource(list corev1.ResourceList, name corev1.ResourceName, field string, guest any) ownedField {
 	quantity, found := list[name]
 	if !found {
-		return claim{}
+		return ownedField{}
 	}
-	return claim{field: field, given: quantity.String(), wanted: guest, same: true}
+	return ownedField{field: field, given: quantity.String(), wanted: guest, same: true}
 }
 
 // guestCPUs returns the number of vCPUs of an instancetype for messages. The preference sets sockets, cores and threads.
@@ -72,7 +72,7 @@ func guestCPUs(guest uint32) string {
 	return fmt.Sprintf("%d vCPUs", guest)
 }
 
-// countOrNil returns a count as claim.given. It is nil for 0, which means unset.
+// countOrNil returns a count as ownedField.given. It is nil for 0, which means unset.
 func countOrNil(value uint32) any {
 	if value == 0 {
 		return nil
@@ -80,12 +80,12 @@ func countOrNil(value uint32) any {
 	return value
 }
 
-// switchClaim returns the claim to a switch. The field of the VMI is not a pointer: false means unset.
-func switchClaim(field string, given, wanted *bool) []claim {
+// ownedSwitch returns the owned field of a switch. The field of the VMI is not a pointer: false means unset.
+func ownedSwitch(field string, given, wanted *bool) []ownedField {
 	if wanted == nil || !*given {
 		return nil
 	}
-	return []claim{{field: field, given: true, wanted: *wanted, same: *wanted}}
+	return []ownedField{{field: field, given: true, wanted: *wanted, same: *wanted}}
 }
 
 // applyCPU is KubeVirt's applyCPU and applyGuestCPUTopology.

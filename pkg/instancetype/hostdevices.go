@@ -11,23 +11,23 @@ import (
 
 // Fields of an instancetype: gpus, hostDevices. Field of a preference: devices.preferredVirtualGPUOptions.
 
-// hostDeviceClaims returns the claims of applyGPUs and applyHostDevices. A list is one field: a VM with an instancetype that has GPUs may not add other GPUs.
-func hostDeviceClaims(set Set, vmi *v1.VirtualMachineInstance) (claims []claim) {
+// ownedHostDeviceFields returns the fields of applyGPUs and applyHostDevices. A list is one field: a VM with an instancetype that has GPUs may not add other GPUs.
+func ownedHostDeviceFields(set Set, vmi *v1.VirtualMachineInstance) (fields []ownedField) {
 	wanted := set.Instancetype.Spec
 	if given := vmi.Spec.Domain.Devices.GPUs; len(wanted.GPUs) > 0 && len(given) > 0 {
 		same := slices.EqualFunc(given, wanted.GPUs, func(a, b v1.GPU) bool {
 			a.VirtualGPUOptions = b.VirtualGPUOptions // defaults and preferences fill them after the instancetype
 			return equality.Semantic.DeepEqual(a, b)
 		})
-		claims = append(claims, claim{field: "spec.domain.devices.gpus", given: namesOf(given, func(g v1.GPU) string { return g.Name }),
+		fields = append(fields, ownedField{field: "spec.domain.devices.gpus", given: namesOf(given, func(g v1.GPU) string { return g.Name }),
 			wanted: namesOf(wanted.GPUs, func(g v1.GPU) string { return g.Name }), same: same})
 	}
 	if given := vmi.Spec.Domain.Devices.HostDevices; len(wanted.HostDevices) > 0 && len(given) > 0 {
 		same := equality.Semantic.DeepEqual(given, wanted.HostDevices)
-		claims = append(claims, claim{field: "spec.domain.devices.hostDevices", given: namesOf(given, func(d v1.HostDevice) string { return d.Name }),
+		fields = append(fields, ownedField{field: "spec.domain.devices.hostDevices", given: namesOf(given, func(d v1.HostDevice) string { return d.Name }),
 			wanted: namesOf(wanted.HostDevices, func(d v1.HostDevice) string { return d.Name }), same: same})
 	}
-	return claims
+	return fields
 }
 
 func namesOf[T any](list []T, name func(T) string) []string {

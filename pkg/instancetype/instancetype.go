@@ -45,23 +45,23 @@ type Preference struct {
 	Spec v1beta1.VirtualMachinePreferenceSpec
 }
 
-// instancetypeArea is one field area of an instancetype. claims and apply stand side by side, so that a reviewer sees a field that is applied and cannot
+// instancetypeArea is one field area of an instancetype. fields and apply stand side by side, so that a reviewer sees a field that is applied and cannot
 // conflict. Trap: KubeVirt applies maxSockets without a conflict, and overwrites the user's.
 type instancetypeArea struct {
-	// claims returns the fields that the instancetype owns, with what the VMI has in them.
-	claims func(Set, *v1.VirtualMachineInstance) []claim
+	// fields returns the fields that the instancetype owns, with what the VMI has in them.
+	fields func(Set, *v1.VirtualMachineInstance) []ownedField
 	apply  func(Set, *v1.VirtualMachineInstance, *filled.Log)
 }
 
 // areas are in the order in which conflicts are reported and fields applied. No area reads what another area fills.
 var areas = []instancetypeArea{
-	{claims: schedulingClaims, apply: applyScheduling},
-	{claims: cpuClaims, apply: applyCPU},
-	{claims: memoryClaims, apply: applyMemory},
-	{claims: ioThreadClaims, apply: applyIOThreads},
-	{claims: securityClaims, apply: applySecurity},
-	{claims: hostDeviceClaims, apply: applyHostDevices},
-	{claims: annotationClaims, apply: applyAnnotations},
+	{fields: ownedSchedulingFields, apply: applyScheduling},
+	{fields: ownedCPUFields, apply: applyCPU},
+	{fields: ownedMemoryFields, apply: applyMemory},
+	{fields: ownedIOThreadFields, apply: applyIOThreads},
+	{fields: ownedSecurityFields, apply: applySecurity},
+	{fields: ownedHostDeviceFields, apply: applyHostDevices},
+	{fields: ownedAnnotationFields, apply: applyAnnotations},
 }
 
 // preferences are the functions that apply a preference. Each fills only unset fields. No function reads what another function fills.
@@ -80,8 +80,8 @@ var preferences = []func(*Preference, *v1.VirtualMachineInstance, *filled.Log){
 	preferAnnotations,
 }
 
-// claim is a field that the instancetype sets.
-type claim struct {
+// ownedField is a field that the instancetype sets.
+type ownedField struct {
 	// field is the path of the field below the object with metadata and spec, such as 'spec.domain.cpu'. key is the key of an element of a map. They are texts
 	// because most VMs have no conflict and need no field.Path.
 	field, key string
@@ -95,13 +95,13 @@ type claim struct {
 // one value twice, because a user would edit only one of them. It is KubeVirt's rule for VMs. path is the path of the object with metadata and spec:
 // spec.template for a VM. Without an instancetype there are no errors.
 func Conflicts(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) field.ErrorList {
-	return conflictsOf(set, vmi, path, func(c claim) bool { return true })
+	return conflictsOf(set, vmi, path, func(f ownedField) bool { return true })
 }
 
 // Differences returns an error of type Invalid for every field of a VMI that differs from what the instancetype sets. An equal value is no error, because the
 // instancetype may have been applied before, by this webhook in an earlier invocation or by KubeVirt's controller. path is as for Conflicts, nil for a VMI.
 func Differences(set Set, vmi *v1.VirtualMachineInstance, path *field.Path) field.ErrorList {
-	return conflictsOf(set, vmi, path, func(c claim) bool { return !c.same })
+	return conflictsOf(set, vmi, path, func(f ownedField) bool { return !f.same })
 }
 
 // Owned returns the paths of the fields of a VMI that Conflicts would report.
@@ -110,45 +110,45 @@ func Owned(set Set, vmi *v1.VirtualMachineInstance) (paths []string) {
 		return nil
 	}
 	for _, a := range areas {
-		for _, c := range a.claims(set, vmi) {
-			if c.given != nil {
-				paths = append(paths, c.pathBelow(nil).String())
+		for _, f := range a.fields(set, vmi) {
+			if f.given != nil {
+				paths = append(paths, f.pathBelow(nil).String())
 			}
 		}
 	}
 	return paths
 }
 
-func conflictsOf(set Set, vmi *v1.VirtualMachineInstance, path *field.Path, counts func(claim) bool) (errs field.ErrorList) {
+func conflictsOf(set Set, vmi *v1.VirtualMachineInstance, path *field.Path, counts func(ownedField) bool) (errs field.ErrorList) {
 	if set.Instancetype == nil {
 		return nil
 	}
 	for _, a := range areas {
-		for _, c := range a.claims(set, vmi) {
-			if c.given != nil && counts(c) {
-				errs = append(errs, c.asError(set.Instancetype.Source, path))
+		for _, f := range a.fields(set, vmi) {
+			if f.given != nil && counts(f) {
+				errs = append(errs, f.asError(set.Instancetype.Source, path))
 			}
 		}
 	}
 	return errs
 }
 
-// pathBelow returns the path of the claim's field below the path of an object.
-func (c claim) pathBelow(object *field.Path) *field.Path {
-	names := strings.Split(c.field, ".")
+// pathBelow returns the path of the field below the path of an object.
+func (f ownedField) pathBelow(object *field.Path) *field.Path {
+	names := strings.Split(f.field, ".")
 	at := object.Child(names[0], names[1:]...)
-	if c.key != "" {
-		at = at.Key(c.key)
+	if f.key != "" {
+		at = at.Key(f.key)
 	}
 	return at
 }
 
-func (c claim) asError(source Source, object *field.Path) *field.Error {
+func (f ownedField) asError(source Source, object *field.Path) *field.Error {
 	sets := "sets it"
-	if c.wanted != nil {
-		sets = fmt.Sprintf("sets '%v'", c.wanted)
+	if f.wanted != nil {
+		sets = fmt.Sprintf("sets '%v'", f.wanted)
 	}
-	return field.Invalid(c.pathBelow(object), c.given,
+	return field.Invalid(f.pathBelow(object), f.given,
 		fmt.Sprintf("conflicts with %s, which %s: remove the field, or choose an instancetype that fits", source, sets))
 }
 

@@ -7,24 +7,24 @@ import (
 
 // Fields of an instancetype: ioThreadsPolicy, ioThreads.supplementalPoolThreadCount. The API has no other field in ioThreads.
 
-// ioThreadClaims returns the claims of applyIOThreads and applyIOThreadPolicy.
-func ioThreadClaims(set Set, vmi *v1.VirtualMachineInstance) (claims []claim) {
+// ownedIOThreadFields returns the fields of applyIOThreads and applyIOThreadPolicy.
+func ownedIOThreadFields(set Set, vmi *v1.VirtualMachineInstance) (fields []ownedField) {
 	wanted := set.Instancetype.Spec
 	if count := poolSize(wanted.IOThreads); count != nil {
-		c := claim{field: "spec.domain.ioThreads.supplementalPoolThreadCount", wanted: *count}
+		c := ownedField{field: "spec.domain.ioThreads.supplementalPoolThreadCount", wanted: *count}
 		if given := poolSize(vmi.Spec.Domain.IOThreads); given != nil {
 			c.given, c.same = *given, *given == *count
 		}
-		claims = append(claims, c)
+		fields = append(fields, c)
 	}
 	if wanted.IOThreadsPolicy != nil {
-		c := claim{field: "spec.domain.ioThreadsPolicy", wanted: *wanted.IOThreadsPolicy}
+		c := ownedField{field: "spec.domain.ioThreadsPolicy", wanted: *wanted.IOThreadsPolicy}
 		if given := vmi.Spec.Domain.IOThreadsPolicy; given != nil {
 			c.given, c.same = *given, *given == *wanted.IOThreadsPolicy
 		}
-		claims = append(claims, c)
+		fields = append(fields, c)
 	}
-	return claims
+	return fields
 }
 
 func poolSize(threads *v1.DiskIOThreads) *uint32 {

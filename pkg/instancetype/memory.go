@@ -12,20 +12,20 @@ import (
 
 // Fields of an instancetype: memory.guest (bytes), hugepages, overcommitPercent (0 to 100), maxGuest.
 
-// memoryClaims is validateMemory. KubeVirt reports only the first conflict.
-func memoryClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
+// ownedMemoryFields is validateMemory. KubeVirt reports only the first conflict.
+func ownedMemoryFields(set Set, vmi *v1.VirtualMachineInstance) []ownedField {
 	wanted := set.Instancetype.Spec.Memory
 	memory := vmi.Spec.Domain.Memory
 	if memory == nil {
 		memory = &v1.Memory{}
 	}
-	claims := []claim{quantityClaim("spec.domain.memory.guest", memory.Guest, &wanted.Guest)}
+	fields := []ownedField{ownedQuantity("spec.domain.memory.guest", memory.Guest, &wanted.Guest)}
 	if wanted.Hugepages != nil && memory.Hugepages != nil {
-		claims = append(claims, claim{field: "spec.domain.memory.hugepages", given: memory.Hugepages.PageSize, wanted: wanted.Hugepages.PageSize,
+		fields = append(fields, ownedField{field: "spec.domain.memory.hugepages", given: memory.Hugepages.PageSize, wanted: wanted.Hugepages.PageSize,
 			same: equality.Semantic.DeepEqual(wanted.Hugepages, memory.Hugepages)})
 	}
 	if wanted.MaxGuest != nil {
-		claims = append(claims, quantityClaim("spec.domain.memory.maxGuest", memory.MaxGuest, wanted.MaxGuest))
+		fields = append(fields, ownedQuantity("spec.domain.memory.maxGuest", memory.MaxGuest, wanted.MaxGuest))
 	}
 	request := podMemory(vmi.Spec.Domain.Resources.Requests, "spec.domain.resources.requests.memory", wanted.Guest)
 	if wanted.OvercommitPercent > 0 && request.given != nil {
@@ -33,24 +33,24 @@ func memoryClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
 		request.wanted, request.same = computed.String(), computed.Cmp(given) == 0 || given.Value() == overcommittedByKubeVirt(wanted.Guest, wanted.OvercommitPercent)
 	}
 	limit := podMemory(vmi.Spec.Domain.Resources.Limits, "spec.domain.resources.limits.memory", wanted.Guest)
-	return append(claims, request, limit)
+	return append(fields, request, limit)
 }
 
-// quantityClaim returns the claim to a quantity. Equal amounts in different units, such as 1Gi and 1024Mi, are the same.
-func quantityClaim(field string, given, wanted *resource.Quantity) claim {
+// ownedQuantity returns the owned field of a quantity. Equal amounts in different units, such as 1Gi and 1024Mi, are the same.
+func ownedQuantity(field string, given, wanted *resource.Quantity) ownedField {
 	if given == nil {
-		return claim{}
+		return ownedField{}
 	}
-	return claim{field: field, given: given.String(), wanted: wanted.String(), same: given.Cmp(*wanted) == 0}
+	return ownedField{field: field, given: given.String(), wanted: wanted.String(), same: given.Cmp(*wanted) == 0}
 }
 
 // podMemory is podResource for memory.
-func podMemory(list corev1.ResourceList, field string, guest resource.Quantity) claim {
+func podMemory(list corev1.ResourceList, field string, guest resource.Quantity) ownedField {
 	given, found := list[corev1.ResourceMemory]
 	if !found {
-		return claim{}
+		return ownedField{}
 	}
-	return claim{field: field, given: given.String(), wanted: guest.String(), same: true}
+	return ownedField{field: field, given: given.String(), wanted: guest.String(), same: true}
 }
 
 // applyMemory is KubeVirt's applyMemory. Only the request of the pod is overcommitted; the guest sees memory.guest in full.

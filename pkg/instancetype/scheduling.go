@@ -10,24 +10,24 @@ import (
 // Fields of an instancetype: nodeSelector, schedulerName, annotations. Fields of a preference: preferredSubdomain,
 // preferredTerminationGracePeriodSeconds, annotations.
 
-// schedulingClaims returns the claims of applyNodeSelector and applySchedulerName.
-func schedulingClaims(set Set, vmi *v1.VirtualMachineInstance) (claims []claim) {
+// ownedSchedulingFields returns the fields of applyNodeSelector and applySchedulerName.
+func ownedSchedulingFields(set Set, vmi *v1.VirtualMachineInstance) (fields []ownedField) {
 	wanted := set.Instancetype.Spec
 	if wanted.NodeSelector != nil { // an empty map is set, in the instancetype and in the VMI: it means any node
-		c := claim{field: "spec.nodeSelector", wanted: wanted.NodeSelector, same: maps.Equal(wanted.NodeSelector, vmi.Spec.NodeSelector)}
+		c := ownedField{field: "spec.nodeSelector", wanted: wanted.NodeSelector, same: maps.Equal(wanted.NodeSelector, vmi.Spec.NodeSelector)}
 		if vmi.Spec.NodeSelector != nil {
 			c.given = vmi.Spec.NodeSelector
 		}
-		claims = append(claims, c)
+		fields = append(fields, c)
 	}
 	if wanted.SchedulerName != "" {
-		claims = append(claims, claim{field: "spec.schedulerName", given: textOrNil(vmi.Spec.SchedulerName),
+		fields = append(fields, ownedField{field: "spec.schedulerName", given: textOrNil(vmi.Spec.SchedulerName),
 			wanted: wanted.SchedulerName, same: vmi.Spec.SchedulerName == wanted.SchedulerName})
 	}
-	return claims
+	return fields
 }
 
-// textOrNil returns a text as claim.given. It is nil for an empty text, which means unset.
+// textOrNil returns a text as ownedField.given. It is nil for an empty text, which means unset.
 func textOrNil[T ~string](value T) any {
 	if value == "" {
 		return nil
@@ -43,16 +43,16 @@ func applyScheduling(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	fillText(log, &vmi.Spec.SchedulerName, set.Instancetype.Spec.SchedulerName)
 }
 
-// annotationClaims returns the claims of applyInstanceTypeAnnotations. An equal value is no conflict, not even in a VM, as in KubeVirt. Keys are sorted so that
+// ownedAnnotationFields returns the fields of applyInstanceTypeAnnotations. An equal value is no conflict, not even in a VM, as in KubeVirt. Keys are sorted so that
 // errors have a stable order.
-func annotationClaims(set Set, vmi *v1.VirtualMachineInstance) (claims []claim) {
+func ownedAnnotationFields(set Set, vmi *v1.VirtualMachineInstance) (fields []ownedField) {
 	for _, key := range sortedKeys(set.Instancetype.Spec.Annotations) {
 		wanted := set.Instancetype.Spec.Annotations[key]
 		if given, found := vmi.Annotations[key]; found && given != wanted {
-			claims = append(claims, claim{field: "metadata.annotations", key: key, given: given, wanted: wanted})
+			fields = append(fields, ownedField{field: "metadata.annotations", key: key, given: given, wanted: wanted})
 		}
 	}
-	return claims
+	return fields
 }
 
 func applyAnnotations(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {

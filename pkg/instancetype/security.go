@@ -8,13 +8,13 @@ import (
 
 // Field of an instancetype: launchSecurity, deprecated there. Field of a preference: preferredLaunchSecurity, which replaces it.
 
-// securityClaims returns the claim of applyLaunchSecurity.
-func securityClaims(set Set, vmi *v1.VirtualMachineInstance) []claim {
+// ownedSecurityFields returns the owned field of applyLaunchSecurity.
+func ownedSecurityFields(set Set, vmi *v1.VirtualMachineInstance) []ownedField {
 	wanted, given := set.Instancetype.Spec.LaunchSecurity, vmi.Spec.Domain.LaunchSecurity
 	if wanted == nil || given == nil {
 		return nil
 	}
-	return []claim{{field: "spec.domain.launchSecurity", given: "set", same: equality.Semantic.DeepEqual(wanted, given)}}
+	return []ownedField{{field: "spec.domain.launchSecurity", given: "set", same: equality.Semantic.DeepEqual(wanted, given)}}
 }
 
 func applySecurity(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {

@@ -30,7 +30,7 @@ var virtualFunctionEffects = []Effect{
 		"needs a NetworkAttachmentDefinition with a resource (" + AnnotationResource + ") that no other device of the guest has",
 		func(g guest) []*field.Path {
 			devices := g.countDevices()
-			return g.interfacePaths(func(n *v1.Interface) bool { return n.SRIOV != nil && !g.isIdentified(n, devices) }, "sriov")
+			return g.interfacePaths(func(n *v1.Interface) bool { return n.SRIOV != nil && !g.hasIdentifiableDevice(n, devices) }, "sriov")
 		}},
 	{"networks[].multus.networkName", Refused,
 		"names a NetworkAttachmentDefinition whose annotation " + AnnotationResource + " is not a resource of a device plugin",
@@ -91,9 +91,9 @@ func (g guest) countDevices() map[corev1.ResourceName]int {
 	return count
 }
 
-// isIdentified reports whether the launcher can tell which device an interface with sriov has: the pod has one device of its resource. It is true for a
+// hasIdentifiableDevice reports whether the launcher can tell which device an interface with sriov has: the pod has one device of its resource. It is true for a
 // NetworkAttachmentDefinition that does not exist, because missingNetworks reports it.
-func (g guest) isIdentified(nic *v1.Interface, devices map[corev1.ResourceName]int) bool {
+func (g guest) hasIdentifiableDevice(nic *v1.Interface, devices map[corev1.ResourceName]int) bool {
 	network := g.networkNamed(nic.Name)
 	switch {
 	case network == nil:

@@ -45,7 +45,7 @@ func Check(record *Record) error {
 		return fmt.Errorf("not a record of hardware: %d bytes, at most %d are allowed", len(text), longestRecord)
 	}
 	var found findings
-	judgeRecord(record, &found)
+	checkRecord(record, &found)
 	if err := found.asError(); err != nil {
 		return fmt.Errorf("not a record of hardware: %w", err)
 	}
@@ -90,7 +90,7 @@ func printable(text string, most int) string {
 	return shorten.Runes(text, most)
 }
 
-func judgeRecord(r *Record, f *findings) {
+func checkRecord(r *Record, f *findings) {
 	for _, word := range []struct {
 		name, value string
 		form        *regexp.Regexp
@@ -124,7 +124,7 @@ func judgeRecord(r *Record, f *findings) {
 	}
 	for _, name := range sortedKeys(r.BlockSizes) {
 		f.addFinding("blockSizes", name, checkDeviceName(name, "the name of a disk"))
-		f.addFinding("blockSizes["+name+"]", r.BlockSizes[name], judgeBlockSize(r.BlockSizes[name]))
+		f.addFinding("blockSizes["+name+"]", r.BlockSizes[name], checkBlockSize(r.BlockSizes[name]))
 	}
 	if len(r.Devices) > mostDevices {
 		f.addFinding("devices", len(r.Devices), fmt.Errorf("must have at most %d entries", mostDevices))
@@ -132,13 +132,13 @@ func judgeRecord(r *Record, f *findings) {
 	}
 	for _, key := range sortedKeys(r.Devices) {
 		f.addFinding("devices", key, matchForm(keyForm, key, "a kind and a name such as 'disk.root'"))
-		judgeAddress(r.Devices[key], "devices["+key+"]", f)
+		checkAddress(r.Devices[key], "devices["+key+"]", f)
 	}
-	judgeNUMANodes(r.NUMA, f)
+	checkNUMANodes(r.NUMA, f)
 }
 
-// judgeAddress adds findings about addresses that the allocator cannot assign.
-func judgeAddress(a Address, entry string, f *findings) {
+// checkAddress adds findings about addresses that the allocator cannot assign.
+func checkAddress(a Address, entry string, f *findings) {
 	for _, place := range []struct {
 		name, text string
 		parse      func(string) error

@@ -24,7 +24,7 @@ const (
 	largestDiscard = 1<<32 - 1
 )
 
-func judgeNUMANodes(nodes []NUMANode, f *findings) {
+func checkNUMANodes(nodes []NUMANode, f *findings) {
 	if len(nodes) > maxNUMANodes {
 		f.addFinding("numa", len(nodes), fmt.Errorf("must have at most %d NUMA nodes", maxNUMANodes))
 		return
@@ -73,7 +73,7 @@ func checkDistances(node int, distances []uint, nodes int) error {
 	return nil
 }
 
-func judgeBlockSize(b BlockSize) error {
+func checkBlockSize(b BlockSize) error {
 	for _, size := range []uint{b.Logical, b.Physical} {
 		if size < smallestBlock || size > largestBlock || size&(size-1) != 0 {
 			return fmt.Errorf("must be powers of 2 from %d to %d", smallestBlock, largestBlock)

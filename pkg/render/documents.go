@@ -52,15 +52,15 @@ func (r Result) SideDocuments() ([]Document, error) {
 		}
 	}
 	for _, d := range r.Documents.NodeDevices {
-		if err := add("nodedev", deviceName(d), &d); err != nil {
+		if err := add("nodedev", nodeDeviceName(d), &d); err != nil {
 			return nil, err
 		}
 	}
 	return side, nil
 }
 
-// deviceName returns the name of a node device. Libvirt names one when it creates it: before, its UUID or WWPN identifies it.
-func deviceName(d libvirtxml.NodeDevice) string {
+// nodeDeviceName returns the name of a node device. Libvirt names one when it creates it: before, its UUID or WWPN identifies it.
+func nodeDeviceName(d libvirtxml.NodeDevice) string {
 	if mediated := d.Capability.MDev; mediated != nil {
 		return mediated.UUID
 	}

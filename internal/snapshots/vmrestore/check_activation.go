@@ -36,7 +36,7 @@ func (c checkActivation) Run(ctx context.Context, s *state) (operation.Result, e
 	if err != nil {
 		return operation.Result{}, err
 	}
-	claimMistakes, err := s.claimMistakes(ctx, c.Live)
+	claimMistakes, err := s.claimNameMistakes(ctx, c.Live)
 	if err != nil {
 		return operation.Result{}, err
 	}

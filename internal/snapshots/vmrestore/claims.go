@@ -146,8 +146,8 @@ func (s *state) replacesClaim(restored api.VolumeRestore) bool {
 	return restored.VolumeName == snapshot.State || ptr.Deref(s.restore.Spec.VolumeRestorePolicy, "") == api.VolumeRestorePolicyInPlace
 }
 
-// claimMistakes returns why claims of a restore cannot have the names that it gives them: two of them have one name, or another claim has the name.
-func (s *state) claimMistakes(ctx context.Context, reader client.Reader) (errs field.ErrorList, err error) {
+// claimNameMistakes returns why claims of a restore cannot have the names that it gives them: two of them have one name, or another claim has the name.
+func (s *state) claimNameMistakes(ctx context.Context, reader client.Reader) (errs field.ErrorList, err error) {
 	at, volumes := field.NewPath("spec", "volumeRestoreOverrides"), map[string]string{}
 	for _, restored := range s.restore.Status.Restores {
 		name := restored.PersistentVolumeClaimName
