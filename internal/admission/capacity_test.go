@@ -207,7 +207,8 @@ func TestWorkEndsWithItsRequest(t *testing.T) {
 	}
 }
 
-// TestClientsCloseIdleConnections: the server keeps an idle connection longer than clients do, so that no request is sent on a connection that the server closes.
+// TestClientsCloseIdleConnections: the server keeps an idle connection longer than clients do, so that no request is sent on a connection that the server is
+// about to close.
 func TestClientsCloseIdleConnections(t *testing.T) {
 	client := utilnet.SetTransportDefaults(&http.Transport{}) // as the API server makes the clients of webhooks
 	if server := NewHTTPServer(nil); server.IdleTimeout < client.IdleConnTimeout+30*time.Second {

@@ -11,7 +11,8 @@ import (
 
 // Fields of an instancetype: gpus, hostDevices. Field of a preference: devices.preferredVirtualGPUOptions.
 
-// ownedHostDeviceFields returns the fields of applyGPUs and applyHostDevices. A list is one field: a VM with an instancetype that has GPUs may not add other GPUs.
+// ownedHostDeviceFields returns the fields of applyGPUs and applyHostDevices. A list is one field: a VM with an instancetype that has GPUs may not add other
+// GPUs.
 func ownedHostDeviceFields(set Set, vmi *v1.VirtualMachineInstance) (fields []ownedField) {
 	wanted := set.Instancetype.Spec
 	if given := vmi.Spec.Domain.Devices.GPUs; len(wanted.GPUs) > 0 && len(given) > 0 {

@@ -43,8 +43,8 @@ func applyScheduling(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	fillText(log, &vmi.Spec.SchedulerName, set.Instancetype.Spec.SchedulerName)
 }
 
-// ownedAnnotationFields returns the fields of applyInstanceTypeAnnotations. An equal value is no conflict, not even in a VM, as in KubeVirt. Keys are sorted so that
-// errors have a stable order.
+// ownedAnnotationFields returns the fields of applyInstanceTypeAnnotations. An equal value is no conflict, not even in a VM, as in KubeVirt. Keys are sorted so
+// that errors have a stable order.
 func ownedAnnotationFields(set Set, vmi *v1.VirtualMachineInstance) (fields []ownedField) {
 	for _, key := range sortedKeys(set.Instancetype.Spec.Annotations) {
 		wanted := set.Instancetype.Spec.Annotations[key]

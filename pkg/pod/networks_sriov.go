@@ -91,8 +91,8 @@ func (g guest) countDevices() map[corev1.ResourceName]int {
 	return count
 }
 
-// hasIdentifiableDevice reports whether the launcher can tell which device an interface with sriov has: the pod has one device of its resource. It is true for a
-// NetworkAttachmentDefinition that does not exist, because missingNetworks reports it.
+// hasIdentifiableDevice reports whether the launcher can tell which device an interface with sriov has: the pod has one device of its resource. It is true for
+// a NetworkAttachmentDefinition that does not exist, because missingNetworks reports it.
 func (g guest) hasIdentifiableDevice(nic *v1.Interface, devices map[corev1.ResourceName]int) bool {
 	network := g.networkNamed(nic.Name)
 	switch {

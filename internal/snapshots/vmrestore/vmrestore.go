@@ -64,11 +64,13 @@ func New(cluster *operation.Cluster, configuration func() config.Cluster, orphan
 	status := statusWriter{cluster, writer}
 	read := readSnapshot{cluster}
 	claims, target := claimCreation{status}, targetWriter{cluster, writer}
-	check := steps{claims.nameClaims, checkActivation{cluster, configuration}.Run, target.dryRunTarget}
+	checkBeforeWrite := steps{claims.nameClaims, checkActivation{cluster, configuration}.Run, target.dryRunTarget}
 	r := &Reconciler{statusWriter: status, orphans: orphans}
+	// Each reconcile begins with the first step and goes on until a step waits or fails. stopTarget runs the checks itself before it stops a guest. finish does
+	// nothing until the target is written.
 	r.steps = steps{
-		stopTarget{cluster, steps{read.Run, waitForOtherOperation, check.Run}}.Run, finish{status, orphans.Locker, read}.Run,
-		read.Run, check.Run, r.lockTarget, claims.createClaims, target.writeTarget,
+		stopTarget{cluster, steps{read.Run, waitForOtherOperation, checkBeforeWrite.Run}}.Run, finish{status, orphans.Locker, read}.Run,
+		read.Run, checkBeforeWrite.Run, r.lockTarget, claims.createClaims, target.writeTarget,
 	}
 	return r
 }
