@@ -7,6 +7,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -44,6 +45,66 @@ func (r *Root) AddFile(name, source string, mode fs.FileMode) error {
 	}
 	header := tar.Header{Typeflag: tar.TypeReg, Name: name, Size: info.Size(), Mode: int64(mode.Perm())}
 	return r.addEntry(entry{header, func() (io.ReadCloser, error) { return os.Open(source) }})
+}
+
+// AddEmptyFolder adds a folder at the path name, such as /tmp with mode 0o1777.
+func (r *Root) AddEmptyFolder(name string, mode int64) error {
+	return r.addEntry(entry{header: tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: mode & 0o7777}})
+}
+
+// AddLink adds a symbolic link at the path name. It is never followed here, so that its target may be missing.
+func (r *Root) AddLink(name, target string) error {
+	if err := checkPrintable(target); err != nil {
+		return err
+	}
+	return r.addEntry(entry{header: tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: target, Mode: 0o777}})
+}
+
+// SetOwner makes an account, by its number, the owner of files, folders and links that were added.
+func (r *Root) SetOwner(account int, names ...string) error {
+	for _, name := range names {
+		name, err := cleanPath(name)
+		if err != nil {
+			return err
+		}
+		e, found := r.entries[name]
+		if !found {
+			return fmt.Errorf("the image has no '%s'", name)
+		}
+		e.header.Uid, e.header.Gid = account, account
+		r.entries[name] = e
+	}
+	return nil
+}
+
+// capability is the record of a tar archive for the extended attribute in which Linux keeps the capabilities of a program.
+const capability = "SCHILY.xattr.security.capability"
+
+// The first word of the attribute: its revision, and a flag that the program has its capabilities in effect when it starts.
+const capRevision2, capEffective = 0x02000000, 0x000001
+
+// SetCapabilities gives a program that was added Linux capabilities, by their numbers. A process that starts it has them if the container may have them.
+func (r *Root) SetCapabilities(name string, capabilities ...uint) error {
+	name, err := cleanPath(name)
+	if err != nil {
+		return err
+	}
+	e, found := r.entries[name]
+	if !found || e.header.Typeflag != tar.TypeReg {
+		return fmt.Errorf("'%s' is not a file of the image", name)
+	}
+	var permitted uint64
+	for _, number := range capabilities {
+		permitted |= 1 << number
+	}
+	// struct vfs_cap_data of linux/capability.h: revision and flags, then permitted and inheritable capabilities, low halves first.
+	var data []byte
+	for _, word := range []uint32{capRevision2 | capEffective, uint32(permitted), 0, uint32(permitted >> 32), 0} {
+		data = binary.LittleEndian.AppendUint32(data, word)
+	}
+	e.header.PAXRecords = map[string]string{capability: string(data)}
+	r.entries[name] = e
+	return nil
 }
 
 // addEntry adds an entry. It fails if the path exists, except for a folder: several packages have /usr/share.
@@ -140,6 +201,9 @@ func (e entry) writeTo(archive *tar.Writer) (err error) {
 	header := tar.Header{
 		Typeflag: h.Typeflag, Name: h.Name, Linkname: h.Linkname, Size: h.Size, Mode: h.Mode, Uid: h.Uid, Gid: h.Gid,
 		ModTime: time.Unix(0, 0), Format: tar.FormatPAX,
+	}
+	if granted, found := h.PAXRecords[capability]; found {
+		header.PAXRecords = map[string]string{capability: granted}
 	}
 	if h.Typeflag == tar.TypeDir {
 		header.Name += "/"
