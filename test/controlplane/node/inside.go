@@ -84,7 +84,7 @@ type inside struct {
 func (n *inside) startPrograms(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("not ready after %s", startTimeout))
 	defer cancel()
-	if err := errors.Join(unix.Sethostname([]byte(n.Name)), mountFilesystems(), n.mountSeccompProfiles()); err != nil {
+	if err := errors.Join(unix.Sethostname([]byte(n.Name)), mountFilesystems(), n.mountKubelet()); err != nil {
 		return err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", n.adminKubeconfig())

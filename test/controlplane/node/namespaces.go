@@ -91,16 +91,17 @@ func mountFilesystems() error {
 	return mountSysctls()
 }
 
-// mountSeccompProfiles mounts kubelet's folder of seccomp profiles where it is on most machines, so that what a DaemonSet writes there counts on every node.
-func (s Spec) mountSeccompProfiles() error {
-	here, usual := s.pathInDir("kubelet/seccomp"), "/var/lib/kubelet/seccomp"
+// mountKubelet mounts kubelet's folder where it is on most machines too, because DaemonSets look for it there: for seccomp profiles, sockets of device plugins
+// and volumes of pods. Both places have the same mounts, whichever of them somebody mounts something at.
+func (s Spec) mountKubelet() error {
+	here, usual := s.pathInDir("kubelet"), "/var/lib/kubelet"
 	if err := errors.Join(os.MkdirAll(here, 0o755), os.MkdirAll(usual, 0o755)); err != nil {
 		return err
 	}
 	if err := unix.Mount(here, usual, "", unix.MS_BIND, ""); err != nil {
 		return fmt.Errorf("mounting %s: %w", usual, err)
 	}
-	return nil
+	return os.MkdirAll(filepath.Join(usual, "seccomp"), 0o755)
 }
 
 // mountSysctls: kubelet sets what is the machine's, not the namespace's, unless it reads there what it wants. So it reads a file of ours.
