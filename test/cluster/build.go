@@ -24,6 +24,8 @@ type sources struct {
 	folders []string
 	// flags are more arguments of 'go build'.
 	flags []string
+	// native tells that the programs need a C compiler.
+	native bool
 }
 
 // Build builds programs of cmd into a folder of the caller's, which may be removed while others run them.
@@ -45,6 +47,24 @@ func kubeVirt(root string, names ...string) sources {
 		s.folders = append(s.folders, "kubevirt.io/kubevirt/cmd/"+name)
 	}
 	return s
+}
+
+// BuildKubeVirt builds programs of KubeVirt v1.9.0 that need no C compiler into a folder of the caller's, such as virt-api.
+func BuildKubeVirt(ctx context.Context, root, dir string, names ...string) error {
+	return kubeVirt(root, names...).build(ctx, dir)
+}
+
+// BuildNative builds programs of KubeVirt v1.9.0 that need a C compiler, such as virt-launcher. They find libvirt's library when they start, so that it is not
+// needed on this machine.
+func BuildNative(ctx context.Context, root, dir string, names ...string) error {
+	s := kubeVirt(root, names...)
+	s.module, s.native, s.flags = "test/kubevirt/native", true, append([]string{"-tags", "libvirt_dlopen"}, s.flags...)
+	return s.build(ctx, dir)
+}
+
+// BuildObjects builds the program of test/kubevirt/objects, which prints what virt-operator installs, into a folder of the caller's.
+func BuildObjects(ctx context.Context, root, dir string) error {
+	return linkedWithKubeVirt(root, "./objects").build(ctx, dir)
 }
 
 // Virtctl builds virtctl v1.9.0 for a test, and returns its path.
@@ -103,6 +123,9 @@ func (s sources) build(ctx context.Context, dir string) error {
 	}
 	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build", "-o", common + "/"}, s.flags, s.folders)...)
 	cmd.Dir = filepath.Join(s.root, s.module)
+	if s.native {
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %v in module '%s': %w\n%s", s.folders, s.module, err, out)
 	}
