@@ -28,6 +28,8 @@ util-linux                  /usr/bin/unshare
 mount                       /bin/mount /usr/bin/mount
 iptables                    /sbin/iptables /usr/sbin/iptables
 git                         /usr/bin/git
+gcc                         /usr/bin/gcc
+libc6-dev                   /usr/lib/*/libc.a /usr/lib*/libc.a
 chromium                    /usr/bin/chromium
 ca-certificates             /etc/ssl/certs/ca-certificates.crt
 EOF

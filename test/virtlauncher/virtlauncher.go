@@ -1,0 +1,209 @@
+// Package virtlauncher installs KubeVirt v1.9.0 on nodes of package node, so that guests run under KubeVirt's own virt-launcher: virt-api, virt-controller and
+// virt-handler in pods, as virt-operator installs them, and images of package images. virt-operator does not run. KubeVirt's programs are not patched.
+//
+// What virt-operator would do besides creating its objects (test/kubevirt/objects prints them):
+//
+//   - It certifies: objects prints Secrets with certificates, and ConfigMaps, webhook configurations and APIServices with their authority. Nobody renews them
+//     here: they are valid for a day.
+//   - It writes the status of the KubeVirt object, which virt-api and virt-controller read: see kubeVirt.
+//   - It runs as many replicas as the cluster has nodes for; here each Deployment has one, because of two cores.
+//   - It creates instancetypes and preferences, virt-exportproxy and virt-synchronization-controller, which are left out.
+//
+// The node must have kubelet's folder at /var/lib/kubelet, and shared mounts, as nodes of package node have. virt-handler's first container, of the image
+// virt-launcher, asks libvirt for the host's capabilities (node-labeller.sh). virt-handler makes labels of the Node of them, and does not start without them.
+//
+// Guests are emulated (useEmulation), so that pods do not ask for /dev/kvm: on some machines a guest hangs under KVM.
+package virtlauncher
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kilnvm/kiln/test/cluster"
+	"github.com/kilnvm/kiln/test/node"
+	"github.com/kilnvm/kiln/test/virtlauncher/images"
+)
+
+// Namespace is the namespace of KubeVirt.
+const Namespace = "kubevirt"
+
+// Kubelet is more YAML for kubelet: virt-launcher gives a guest the search domains of its pod, and ends at the domain '.', which kubelet writes without a
+// server of names. Nobody serves at this address.
+const Kubelet = "clusterDNS: [10.96.0.10]\nclusterDomain: cluster.local"
+
+// KubeVirt is an installation.
+type KubeVirt struct {
+	// Root is the folder of this repository, and Dir an empty one for what the installation needs until it ends.
+	Root, Dir string
+	// Gates are feature gates that are turned on.
+	Gates []string
+
+	archives []string
+}
+
+// Incapable returns why this machine cannot run guests of KubeVirt; nil if it can.
+func Incapable() error {
+	if err := node.Incapable(); err != nil {
+		return err
+	}
+	if _, err := exec.LookPath("gcc"); err != nil {
+		return fmt.Errorf("virt-launcher and virt-handler are built with a C compiler: install package 'gcc': %w", err)
+	}
+	if _, err := os.Stat("/dev/net/tun"); err != nil {
+		return fmt.Errorf("guests of KubeVirt have a tap device: %w", err)
+	}
+	return nil
+}
+
+// Install brings the images to the node and KubeVirt into its cluster, and waits until it serves.
+func (k *KubeVirt) Install(ctx context.Context, n *node.Node) (err error) {
+	for _, dir := range []*string{&k.Root, &k.Dir} {
+		if *dir, err = filepath.Abs(*dir); err != nil {
+			return err
+		}
+	}
+	k.archives, err = images.Write(ctx, images.Folders{Root: k.Root, Work: k.Dir, Cache: filepath.Join(k.Root, "bin", "images", "cache")})
+	if err != nil {
+		return err
+	}
+	if err := k.Import(ctx, n); err != nil {
+		return err
+	}
+	objects, err := k.objects(ctx)
+	if err != nil {
+		return err
+	}
+	return k.apply(ctx, n, objects)
+}
+
+// Import brings the images to a further node.
+func (k *KubeVirt) Import(ctx context.Context, n *node.Node) error {
+	var errs []error
+	for _, file := range k.archives {
+		errs = append(errs, n.ImportImage(ctx, file))
+	}
+	return errors.Join(errs...)
+}
+
+// objects returns what virt-operator installs.
+func (k *KubeVirt) objects(ctx context.Context) (all []map[string]any, err error) {
+	if err := cluster.BuildObjects(ctx, k.Root, k.Dir); err != nil {
+		return nil, err
+	}
+	out, err := exec.CommandContext(ctx, filepath.Join(k.Dir, "objects"), "-namespace", Namespace, "-workloads").Output()
+	if err != nil {
+		return nil, fmt.Errorf("what virt-operator installs: %w", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		object := map[string]any{}
+		if err := json.Unmarshal([]byte(line), &object); err != nil {
+			return nil, err
+		}
+		if object["kind"] == "Deployment" { // see the comment of the package
+			if err := unstructured.SetNestedField(object, int64(1), "spec", "replicas"); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, object)
+	}
+	return all, nil
+}
+
+// kubeVirt returns the KubeVirt object, and the status that virt-operator writes. virt-api refuses VMIs without an architecture if
+// defaultArchitecture is empty.
+func (k *KubeVirt) kubeVirt() (object, status map[string]any) {
+	gates := append([]string{}, k.Gates...) // never null
+	object = map[string]any{"apiVersion": "kubevirt.io/v1", "kind": "KubeVirt", "metadata": map[string]any{"namespace": Namespace, "name": "kubevirt"},
+		"spec": map[string]any{
+			"workloadUpdateStrategy": map[string]any{"workloadUpdateMethods": []string{"LiveMigrate"}},
+			"configuration":          map[string]any{"developerConfiguration": map[string]any{"useEmulation": true, "featureGates": gates}},
+		}}
+	status = map[string]any{"status": map[string]any{"phase": "Deployed", "defaultArchitecture": "amd64", "observedKubeVirtVersion": images.Tag,
+		"targetKubeVirtVersion": images.Tag, "observedDeploymentID": "test", "targetDeploymentID": "test"}}
+	return object, status
+}
+
+// apply creates the objects in the order in which they can be created, and waits until KubeVirt serves.
+func (k *KubeVirt) apply(ctx context.Context, n *node.Node, objects []map[string]any) error {
+	space := map[string]any{"apiVersion": "v1", "kind": "Namespace",
+		"metadata": map[string]any{"name": Namespace, "labels": map[string]any{"pod-security.kubernetes.io/enforce": "privileged"}}}
+	definitions, others := []map[string]any{space}, []map[string]any{}
+	for _, object := range objects {
+		if object["kind"] == "CustomResourceDefinition" {
+			definitions = append(definitions, object)
+		} else {
+			others = append(others, object)
+		}
+	}
+	if err := k.write(ctx, n, "definitions", definitions); err != nil {
+		return err
+	}
+	object, status := k.kubeVirt()
+	patch, err := json.Marshal(status)
+	if err != nil {
+		return err
+	}
+	steps := []func() error{
+		kubectl(ctx, n, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"),
+		func() error { return k.write(ctx, n, "kubevirt", []map[string]any{object}) },
+		kubectl(ctx, n, "--namespace", Namespace, "patch", "kubevirt", "kubevirt", "--subresource=status", "--type=merge", "--patch", string(patch)),
+		func() error { return k.write(ctx, n, "others", others) },
+		kubectl(ctx, n, "--namespace", Namespace, "wait", "--for=condition=Available", "--timeout=300s", "deployment", "--all"),
+		kubectl(ctx, n, "--namespace", Namespace, "rollout", "status", "--timeout=300s", "daemonset/virt-handler"),
+		kubectl(ctx, n, "wait", "--for=condition=Available", "--timeout=60s", "apiservice/v1.subresources.kubevirt.io"),
+		kubectl(ctx, n, "wait", "--for=jsonpath={.metadata.labels.kubevirt\\.io/schedulable}=true", "--timeout=120s", "node/"+n.Name),
+	}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write creates objects from a file.
+func (k *KubeVirt) write(ctx context.Context, n *node.Node, name string, objects []map[string]any) error {
+	text, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(k.Dir, name+".json")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return err
+	}
+	return kubectl(ctx, n, "create", "-f", file)() // not apply, to which virt-api has a port twice
+}
+
+// kubectl returns a step that calls kubectl.
+func kubectl(ctx context.Context, n *node.Node, args ...string) func() error {
+	return func() error {
+		if out, err := n.Kubectl(ctx, args...); err != nil {
+			return fmt.Errorf("kubectl %s: %w: %s", strings.Join(args[:min(4, len(args))], " "), err, out)
+		}
+		return nil
+	}
+}
+
+// Logs says what KubeVirt's own pods are and wrote, and what happened last in the cluster.
+func Logs(ctx context.Context, n *node.Node) string {
+	var all []string
+	for _, args := range [][]string{
+		{"get", "pods", "--all-namespaces", "-o", "wide"}, {"get", "events", "--all-namespaces"},
+		{"--namespace", Namespace, "logs", "--prefix", "--tail=80", "--selector", "kubevirt.io=virt-handler", "--all-containers"},
+		{"--namespace", Namespace, "logs", "--prefix", "--tail=40", "--selector", "kubevirt.io=virt-controller"},
+		{"--namespace", Namespace, "logs", "--prefix", "--tail=20", "--selector", "kubevirt.io=virt-api"},
+	} {
+		out, _ := n.Kubectl(ctx, args...)
+		all = append(all, out)
+	}
+	return strings.Join(slices.Concat(all, []string{n.Logs()}), "\n")
+}

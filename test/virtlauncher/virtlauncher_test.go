@@ -1,0 +1,309 @@
+package virtlauncher
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "kubevirt.io/api/core/v1"
+
+	"github.com/kilnvm/kiln/test/cluster"
+	"github.com/kilnvm/kiln/test/guest"
+	"github.com/kilnvm/kiln/test/node"
+	"github.com/kilnvm/kiln/test/poll"
+	"github.com/kilnvm/kiln/test/virtlauncher/images"
+)
+
+// shared is the node of all tests, and installed is KubeVirt on it; nil where the machine cannot have them.
+var (
+	shared    *node.Node
+	installed *KubeVirt
+)
+
+// startTimeout bounds the start. KubeVirt's programs take a quarter of an hour where nothing of them is compiled.
+const startTimeout = 40 * time.Minute
+
+func TestMain(m *testing.M) {
+	code, err := runAll(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "virtlauncher:", err)
+		os.Exit(1)
+	}
+	os.Exit(code)
+}
+
+func runAll(m *testing.M) (code int, err error) {
+	if Incapable() != nil {
+		return m.Run(), nil // each test says why it is skipped
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	dir, err := cluster.Dir("kiln-virtlauncher")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	if shared, err = node.Run(ctx, node.Options{Kubelet: Kubelet}); err != nil {
+		return 0, err
+	}
+	installed = &KubeVirt{Root: "../..", Dir: dir}
+	if err = installed.Install(ctx, shared); err == nil {
+		err = installed.ImportGuests(ctx, shared)
+	}
+	if err == nil {
+		code = m.Run()
+	}
+	if code != 0 || err != nil {
+		fmt.Fprintln(os.Stderr, Logs(context.Background(), shared))
+	}
+	if failed := shared.Close(); err == nil {
+		err = failed
+	}
+	return code, err
+}
+
+// require skips a test where the machine cannot run guests of KubeVirt.
+func require(t *testing.T) {
+	t.Helper()
+	if err := Incapable(); err != nil {
+		t.Skipf("SKIPPED, THIS MACHINE CANNOT RUN GUESTS OF KUBEVIRT: %v", err)
+	}
+}
+
+// machine is a VM whose guest boots its kernel from an image, and has a disk of another image and a network card: virt-handler mounts both images into the
+// pod, and connects the card by its rules of nftables.
+const machine = `
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: demo}
+spec:
+  runStrategy: Halted
+  template:
+    metadata: {labels: {kubevirt.io/vm: demo}}
+    spec:
+      terminationGracePeriodSeconds: 30
+      domain:
+        memory: {guest: 256Mi}
+        firmware: {kernelBoot: {kernelArgs: %s, container: {image: %s, kernelPath: %s, initrdPath: %s, imagePullPolicy: IfNotPresent}}}
+        devices: {disks: [{name: root, serial: of-kubevirt, disk: {bus: virtio}}], interfaces: [{name: default, masquerade: {}}]}
+      networks: [{name: default, pod: {}}]
+      volumes: [{name: root, containerDisk: {image: %s, imagePullPolicy: IfNotPresent}}]
+`
+
+// TestGuest: virt-controller makes the pod of a VM, virt-launcher of this pod runs the guest, and virt-handler sees and writes it. virtctl starts, pauses,
+// restarts and stops it, each with what the guest itself reports. Nothing of it is left after its deletion.
+func TestGuest(t *testing.T) {
+	require(t)
+	g := newSpace(t)
+	g.create(fmt.Sprintf(machine, "'"+guest.Cmdline+"'", KernelImage, KernelPath, InitrdPath, DiskImage))
+
+	g.virtctl("start", "demo")
+	first := g.runs("demo", "")
+	before := g.judge(first)
+
+	g.virtctl("pause", "vm", "demo")
+	g.eventually("the guest is paused", func() (bool, any) {
+		vmi := g.vmi("demo")
+		return hasCondition(vmi, v1.VirtualMachineInstancePaused), vmi.Status.Conditions
+	})
+	g.virtctl("unpause", "vm", "demo")
+	g.eventually("the guest goes on", func() (bool, any) {
+		vmi := g.vmi("demo")
+		return !hasCondition(vmi, v1.VirtualMachineInstancePaused), vmi.Status.Conditions
+	})
+
+	g.virtctl("restart", "demo")
+	second := g.runs("demo", string(first.UID))
+	if after := g.judge(second); after.DMI["product_uuid"] != before.DMI["product_uuid"] || after.Disks[0].PCI != before.Disks[0].PCI {
+		t.Errorf("the guest with UUID %s and a disk at %s has UUID %s and its disk at %s after a restart",
+			before.DMI["product_uuid"], before.Disks[0].PCI, after.DMI["product_uuid"], after.Disks[0].PCI)
+	}
+
+	g.virtctl("stop", "demo")
+	g.gone("vmi,pods")
+	g.virtctl("start", "demo")
+	g.runs("demo", string(second.UID))
+	g.kubectl("delete", "vm", "demo", "--timeout=120s")
+	g.gone("vm,vmi,pods")
+	if left := g.left(); left != "" {
+		t.Errorf("there are left on the node:\n%s", left)
+	}
+}
+
+// space is a namespace for one test.
+type space struct {
+	*testing.T
+	name, virtctlProgram string
+}
+
+func newSpace(t *testing.T) space {
+	t.Helper()
+	g := space{t, strings.ToLower(t.Name()), cluster.Virtctl(t, "../..")}
+	if out, err := shared.Kubectl(t.Context(), "create", "namespace", g.name); err != nil {
+		t.Fatal(err, out)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, args := range [][]string{{"get", "vm,vmi,pods", "-o", "yaml"}, {"logs", "--all-containers", "--tail=100", "-l", "kubevirt.io=virt-launcher"}} {
+				out, _ := shared.Kubectl(context.Background(), append([]string{"--namespace", g.name}, args...)...)
+				t.Log(out)
+			}
+		}
+	})
+	return g
+}
+
+// kubectl runs kubectl in the namespace.
+func (g space) kubectl(args ...string) string {
+	g.Helper()
+	out, err := shared.Kubectl(g.Context(), append([]string{"--namespace", g.name}, args...)...)
+	if err != nil {
+		g.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+// virtctl runs virtctl v1.9.0 in the namespace.
+func (g space) virtctl(args ...string) {
+	g.Helper()
+	cmd := exec.CommandContext(g.Context(), g.virtctlProgram, append([]string{"--namespace", g.name}, args...)...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+shared.Kubeconfig())
+	if out, err := cmd.CombinedOutput(); err != nil {
+		g.Fatalf("virtctl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// create creates an object.
+func (g space) create(text string) {
+	g.Helper()
+	file := filepath.Join(g.TempDir(), "object.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		g.Fatal(err)
+	}
+	g.kubectl("create", "-f", file)
+}
+
+// patience bounds what a test waits for: guests are emulated, on a busy machine.
+const patience = 4 * time.Minute
+
+// eventually waits for what KubeVirt does; seen is what there was instead at the end.
+func (g space) eventually(what string, done func() (is bool, seen any)) {
+	g.Helper()
+	var seen any
+	if !poll.Until(patience, func() (is bool) {
+		is, seen = done()
+		return is
+	}) {
+		g.Fatalf("did not come to pass: %s: %v", what, seen)
+	}
+}
+
+// vmi reads a VMI. It is empty if the VMI does not exist.
+func (g space) vmi(name string) (vmi v1.VirtualMachineInstance) {
+	g.Helper()
+	out := g.kubectl("get", "vmi", name, "--ignore-not-found", "-o", "json")
+	if out == "" {
+		return vmi
+	}
+	if err := json.Unmarshal([]byte(out), &vmi); err != nil {
+		g.Fatal(err, out)
+	}
+	return vmi
+}
+
+// runs waits until the guest of a VM runs, and has a MAC address in its status. A VMI with the UID other is not waited for.
+func (g space) runs(name, other string) (vmi v1.VirtualMachineInstance) {
+	g.Helper()
+	g.eventually(name+" runs", func() (bool, any) {
+		vmi = g.vmi(name)
+		return vmi.Status.Phase == v1.Running && string(vmi.UID) != other && len(vmi.Status.Interfaces) > 0, vmi.Status
+	})
+	return vmi
+}
+
+// pod returns the name of the only pod of a VMI.
+func (g space) pod(vmi v1.VirtualMachineInstance) string {
+	g.Helper()
+	pods := strings.Fields(g.kubectl("get", "pods", "-l", v1.CreatedByLabel+"="+string(vmi.UID), "-o", "name"))
+	if len(pods) != 1 {
+		g.Fatalf("the VMI has the pods %v, want one", pods)
+	}
+	return pods[0]
+}
+
+// reports waits for the report of the guest, in the log of the container that KubeVirt adds for a guest's first serial port.
+func (g space) reports(vmi v1.VirtualMachineInstance) (report guest.Report) {
+	g.Helper()
+	pod := g.pod(vmi)
+	g.eventually("the guest reports its hardware", func() (bool, any) {
+		log := g.kubectl("logs", pod, "-c", "guest-console-log")
+		var err error
+		report, err = guest.ParseReport(strings.NewReader(log))
+		return err == nil, log[max(0, len(log)-1000):]
+	})
+	return report
+}
+
+// judge compares what the guest reports with what virt-handler and virt-controller have written, and returns the report.
+func (g space) judge(vmi v1.VirtualMachineInstance) guest.Report {
+	g.Helper()
+	report, status := g.reports(vmi), vmi.Status
+	if status.NodeName != shared.Name || status.RuntimeUser != 107 || status.LauncherContainerImageVersion != images.Name("virt-launcher") ||
+		!hasCondition(vmi, v1.VirtualMachineInstanceReady) {
+		g.Errorf("the VMI is on node '%s', of user %d, of image '%s', with conditions %v", status.NodeName, status.RuntimeUser,
+			status.LauncherContainerImageVersion, status.Conditions)
+	}
+	if !hasCondition(vmi, v1.VirtualMachineInstanceIsMigratable) {
+		g.Errorf("the VMI cannot be migrated: %v", status.Conditions)
+	}
+	if len(report.Disks) != 1 || report.Disks[0].Serial != "of-kubevirt" {
+		g.Errorf("the guest sees the disks %+v, want one with serial 'of-kubevirt'", report.Disks)
+	}
+	if len(report.NICs) != 1 || report.NICs[0].MAC != status.Interfaces[0].MAC {
+		g.Errorf("the guest sees the network cards %+v, want one with MAC address %s", report.NICs, status.Interfaces[0].MAC)
+	}
+	if vendor := report.DMI["sys_vendor"]; vendor != "KubeVirt" {
+		g.Errorf("the guest's vendor is '%s', want KubeVirt's", vendor)
+	}
+	return report
+}
+
+// gone waits until there is nothing of some kinds.
+func (g space) gone(kinds string) {
+	g.Helper()
+	g.eventually("no "+kinds, func() (bool, any) {
+		out := g.kubectl("get", kinds, "--ignore-not-found", "-o", "name")
+		return out == "", out
+	})
+}
+
+// left returns the mounts of images on the node that virt-handler makes for guests.
+func (g space) left() string {
+	g.Helper()
+	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", shared.PID))
+	if err != nil {
+		g.Fatal(err)
+	}
+	var left strings.Builder
+	for line := range strings.Lines(string(mounts)) {
+		if strings.Contains(line, "container-disks") {
+			left.WriteString(line)
+		}
+	}
+	return left.String()
+}
+
+func hasCondition(vmi v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditionType) bool {
+	for _, c := range vmi.Status.Conditions {
+		if c.Type == kind {
+			return c.Status == "True"
+		}
+	}
+	return false
+}
