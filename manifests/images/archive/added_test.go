@@ -61,7 +61,8 @@ func TestNotAdded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, err := range map[string]error{
-		"owner of nothing": root.SetOwner(107, "usr"), "owner outside": root.SetOwner(107, "../etc"), "capability of nothing": root.SetCapabilities("usr/bin/ping", 10),
+		"owner of nothing": root.SetOwner(107, "usr"), "owner outside": root.SetOwner(107, "../etc"),
+		"capability of nothing":  root.SetCapabilities("usr/bin/ping", 10),
 		"capability of a folder": root.SetCapabilities("etc", 10), "link with an escape": root.AddLink("a", "\x1b[0m"), "link outside": root.AddLink("../a", "b"),
 	} {
 		if err == nil {

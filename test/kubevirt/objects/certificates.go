@@ -20,10 +20,10 @@ import (
 // authorities are the certificates that sign the others. Each is in a Secret and, without its key, in a ConfigMap of the same name.
 var authorities = []string{components.KubeVirtCASecretName, components.KubeVirtExportCASecretName, components.KubeVirtBackupCASecretName}
 
-// How long certificates are valid if the KubeVirt object does not say so. virt-operator replaces them in time; nobody does so here.
+// How long certificates are valid if the KubeVirt object does not say so. virt-operator replaces them in time; no process replaces them here.
 const ofAuthorities, ofOthers = 7 * 24 * time.Hour, 24 * time.Hour
 
-// certify fills in what virt-operator fills in at each of its rounds, as it does first of all: certificates in Secrets, the authorities in ConfigMaps, in
+// certify adds what virt-operator adds first in each of its rounds: certificates in Secrets, the authorities in ConfigMaps, in
 // webhook configurations and in APIServices.
 func certify(strategy *install.Strategy) error {
 	signers := map[string]*tls.Certificate{}

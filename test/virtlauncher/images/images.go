@@ -178,7 +178,7 @@ func (b builder) launcher(ctx context.Context) (archive.Image, error) {
 	const of = "cmd/virt-launcher/"
 	return image, errors.Join(
 		b.add(root, ofLauncher...),
-		root.Permit("usr/bin/virt-launcher-monitor", unix.CAP_NET_BIND_SERVICE),
+		root.SetCapabilities("usr/bin/virt-launcher-monitor", unix.CAP_NET_BIND_SERVICE),
 		root.AddFile("usr/bin/container-disk", disk, 0o755),
 		root.AddText("usr/sbin/virtqemud", virtqemud, 0o755),
 		root.AddFile("usr/lib/libvirt/virtqemud", filepath.Join(debian, "usr/sbin/libvirtd"), 0o755),
@@ -187,7 +187,7 @@ func (b builder) launcher(ctx context.Context) (archive.Image, error) {
 		b.addSource(root, "etc/libvirt/virtqemud.conf", of+"virtqemud.conf", 0o644),
 		root.AddEmptyFolder("etc/libvirt/hooks", 0o755),
 		b.addSource(root, "etc/libvirt/hooks/qemu", of+"qemu", 0o755),
-		root.Own(107, "etc/libvirt/hooks", "etc/libvirt/hooks/qemu"), // virt-launcher replaces the hook
+		root.SetOwner(107, "etc/libvirt/hooks", "etc/libvirt/hooks/qemu"), // virt-launcher replaces the hook
 		b.addSource(root, "etc/nsswitch.conf", of+"nsswitch.conf", 0o644),
 	)
 }
