@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"strings"
 
 	"github.com/kilnvm/kiln/manifests/images/archive"
 	"github.com/kilnvm/kiln/test/guest"
@@ -43,12 +45,41 @@ func (k *KubeVirt) ImportGuests(ctx context.Context, n *node.Node) error {
 		if err := writeImage(file, name, content); err != nil {
 			return err
 		}
-		if err := n.ImportImage(ctx, file); err != nil {
-			return err
-		}
 		k.archives = append(k.archives, file)
 	}
+	return k.Import(ctx, n)
+}
+
+// nameByDigest names the guests' images of a node by their digests, too, as images of a registry are named. virt-controller names them by digest in the pod to
+// which a guest migrates, and kubelet would look for them in the registry.
+func nameByDigest(ctx context.Context, n *node.Node) error {
+	for _, name := range []string{DiskImage, KernelImage} {
+		list, err := containerd(ctx, n, "images", "list", "name=="+name)
+		if err != nil {
+			return err
+		}
+		digest := digests.FindString(list)
+		if digest == "" {
+			continue // it was not imported
+		}
+		repository, _, _ := strings.Cut(name, ":")
+		if _, err := containerd(ctx, n, "images", "tag", "--force", name, repository+"@"+digest); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// digests matches the digest of an image.
+var digests = regexp.MustCompile(`sha256:[0-9a-f]{64}`)
+
+// containerd runs containerd's client in the namespace of kubelet's images.
+func containerd(ctx context.Context, n *node.Node, args ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, n.Ctr, append([]string{"--address", n.Containerd, "--namespace", "k8s.io"}, args...)...).Output()
+	if err != nil {
+		return "", fmt.Errorf("ctr %s: %w", strings.Join(args, " "), err)
+	}
+	return string(out), nil
 }
 
 // writeImage writes an image with files of this machine, by their paths in it.

@@ -12,7 +12,10 @@
 // The node must have kubelet's folder at /var/lib/kubelet, and shared mounts, as nodes of package node have. virt-handler's first container, of the image
 // virt-launcher, asks libvirt for the host's capabilities (node-labeller.sh). virt-handler makes labels of the Node of them, and does not start without them.
 //
-// Guests are emulated (useEmulation), so that pods do not ask for /dev/kvm: on some machines a guest hangs under KVM.
+// Guests are emulated (useEmulation), so that pods do not ask for /dev/kvm: on some machines a guest hangs under KVM. So node-labeller.sh asks libvirt for
+// the CPU of emulated guests (PREFERRED_VIRTTYPE, which spec.customizeComponents of the KubeVirt object can set in a cluster). If the node has /dev/kvm, it
+// would ask for the CPU of guests under KVM. On a virtual machine this may be a CPU that KubeVirt has no label for: then no guest with CPU model host-model can
+// be migrated.
 package virtlauncher
 
 import (
@@ -91,7 +94,21 @@ func (k *KubeVirt) Import(ctx context.Context, n *node.Node) error {
 	for _, file := range k.archives {
 		errs = append(errs, n.ImportImage(ctx, file))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, nameByDigest(ctx, n))...)
+}
+
+// Serve brings all images to a further node, and waits until virt-handler serves there.
+func (k *KubeVirt) Serve(ctx context.Context, n *node.Node) error {
+	if err := k.Import(ctx, n); err != nil {
+		return err
+	}
+	return k.awaitHandler(ctx, n)
+}
+
+// awaitHandler waits until virt-handler is ready on all nodes, and takes guests on one of them.
+func (k *KubeVirt) awaitHandler(ctx context.Context, n *node.Node) error {
+	return errors.Join(kubectl(ctx, n, "--namespace", Namespace, "rollout", "status", "--timeout=300s", "daemonset/virt-handler")(),
+		kubectl(ctx, n, "wait", "--for=jsonpath={.metadata.labels.kubevirt\\.io/schedulable}=true", "--timeout=120s", "node/"+n.Name)())
 }
 
 // objects returns what virt-operator installs.
@@ -108,14 +125,33 @@ func (k *KubeVirt) objects(ctx context.Context) (all []map[string]any, err error
 		if err := json.Unmarshal([]byte(line), &object); err != nil {
 			return nil, err
 		}
-		if object["kind"] == "Deployment" { // see the comment of the package
-			if err := unstructured.SetNestedField(object, int64(1), "spec", "replicas"); err != nil {
-				return nil, err
-			}
+		if err := adapt(object); err != nil {
+			return nil, err
 		}
 		all = append(all, object)
 	}
 	return all, nil
+}
+
+// adapt changes a workload as the comment of the package says.
+func adapt(object map[string]any) error {
+	switch object["kind"] {
+	case "Deployment":
+		return unstructured.SetNestedField(object, int64(1), "spec", "replicas")
+	case "DaemonSet":
+		path := []string{"spec", "template", "spec", "initContainers"}
+		containers, _, err := unstructured.NestedSlice(object, path...)
+		if err != nil || len(containers) != 1 {
+			return fmt.Errorf("virt-handler's pod has %d init containers, want one: %w", len(containers), err)
+		}
+		for _, variable := range containers[0].(map[string]any)["env"].([]any) {
+			if variable := variable.(map[string]any); variable["name"] == "PREFERRED_VIRTTYPE" {
+				variable["value"] = "qemu"
+			}
+		}
+		return unstructured.SetNestedSlice(object, containers, path...)
+	}
+	return nil
 }
 
 // kubeVirt returns the KubeVirt object, and the status that virt-operator writes. virt-api refuses VMIs without an architecture if
@@ -158,9 +194,8 @@ func (k *KubeVirt) apply(ctx context.Context, n *node.Node, objects []map[string
 		kubectl(ctx, n, "--namespace", Namespace, "patch", "kubevirt", "kubevirt", "--subresource=status", "--type=merge", "--patch", string(patch)),
 		func() error { return k.write(ctx, n, "others", others) },
 		kubectl(ctx, n, "--namespace", Namespace, "wait", "--for=condition=Available", "--timeout=300s", "deployment", "--all"),
-		kubectl(ctx, n, "--namespace", Namespace, "rollout", "status", "--timeout=300s", "daemonset/virt-handler"),
 		kubectl(ctx, n, "wait", "--for=condition=Available", "--timeout=60s", "apiservice/v1.subresources.kubevirt.io"),
-		kubectl(ctx, n, "wait", "--for=jsonpath={.metadata.labels.kubevirt\\.io/schedulable}=true", "--timeout=120s", "node/"+n.Name),
+		func() error { return k.awaitHandler(ctx, n) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

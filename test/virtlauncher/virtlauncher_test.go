@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,9 +21,10 @@ import (
 	"github.com/kilnvm/kiln/test/virtlauncher/images"
 )
 
-// shared is the node of all tests, and installed is KubeVirt on it; nil where the machine cannot have them.
+// shared is the first node of all tests, nodes are all of them, and installed is KubeVirt on them; nil where the machine cannot have them.
 var (
 	shared    *node.Node
+	nodes     []*node.Node
 	installed *KubeVirt
 )
 
@@ -52,7 +54,7 @@ func runAll(m *testing.M) (code int, err error) {
 	if shared, err = node.Run(ctx, node.Options{Kubelet: Kubelet}); err != nil {
 		return 0, err
 	}
-	installed = &KubeVirt{Root: "../..", Dir: dir}
+	nodes, installed = []*node.Node{shared}, &KubeVirt{Root: "../..", Dir: dir}
 	if err = installed.Install(ctx, shared); err == nil {
 		err = installed.ImportGuests(ctx, shared)
 	}
@@ -76,8 +78,8 @@ func require(t *testing.T) {
 	}
 }
 
-// machine is a VM whose guest boots its kernel from an image, and has a disk of another image and a network card: virt-handler mounts both images into the
-// pod, and connects the card by its rules of nftables.
+// machine is a VM whose guest boots its kernel from an image, and has a disk of another image and a network card, which virt-handler connects with a tap device
+// and rules of nftables.
 const machine = `
 apiVersion: kubevirt.io/v1
 kind: VirtualMachine
@@ -107,17 +109,7 @@ func TestGuest(t *testing.T) {
 	first := g.runs("demo", "")
 	before := g.judge(first)
 
-	g.virtctl("pause", "vm", "demo")
-	g.eventually("the guest is paused", func() (bool, any) {
-		vmi := g.vmi("demo")
-		return hasCondition(vmi, v1.VirtualMachineInstancePaused), vmi.Status.Conditions
-	})
-	g.virtctl("unpause", "vm", "demo")
-	g.eventually("the guest goes on", func() (bool, any) {
-		vmi := g.vmi("demo")
-		return !hasCondition(vmi, v1.VirtualMachineInstancePaused), vmi.Status.Conditions
-	})
-
+	g.pause("demo")
 	g.virtctl("restart", "demo")
 	second := g.runs("demo", string(first.UID))
 	if after := g.judge(second); after.DMI["product_uuid"] != before.DMI["product_uuid"] || after.Disks[0].PCI != before.Disks[0].PCI {
@@ -132,7 +124,7 @@ func TestGuest(t *testing.T) {
 	g.kubectl("delete", "vm", "demo", "--timeout=120s")
 	g.gone("vm,vmi,pods")
 	if left := g.left(); left != "" {
-		t.Errorf("there are left on the node:\n%s", left)
+		t.Errorf("there are left on the nodes:\n%s", left)
 	}
 }
 
@@ -176,6 +168,18 @@ func (g space) virtctl(args ...string) {
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+shared.Kubeconfig())
 	if out, err := cmd.CombinedOutput(); err != nil {
 		g.Fatalf("virtctl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+// pause pauses the guest of a VM, and lets it go on. virt-api asks virt-launcher through virt-handler, which writes what became of it.
+func (g space) pause(name string) {
+	g.Helper()
+	for _, command := range []string{"pause", "unpause"} {
+		g.virtctl(command, "vm", name)
+		g.eventually(name+" has done: "+command, func() (bool, any) {
+			vmi := g.vmi(name)
+			return hasCondition(vmi, v1.VirtualMachineInstancePaused) == (command == "pause"), vmi.Status.Conditions
+		})
 	}
 }
 
@@ -254,7 +258,8 @@ func (g space) reports(vmi v1.VirtualMachineInstance) (report guest.Report) {
 func (g space) judge(vmi v1.VirtualMachineInstance) guest.Report {
 	g.Helper()
 	report, status := g.reports(vmi), vmi.Status
-	if status.NodeName != shared.Name || status.RuntimeUser != 107 || status.LauncherContainerImageVersion != images.Name("virt-launcher") ||
+	known := slices.ContainsFunc(nodes, func(n *node.Node) bool { return n.Name == status.NodeName })
+	if !known || status.RuntimeUser != 107 || status.LauncherContainerImageVersion != images.Name("virt-launcher") ||
 		!hasCondition(vmi, v1.VirtualMachineInstanceReady) {
 		g.Errorf("the VMI is on node '%s', of user %d, of image '%s', with conditions %v", status.NodeName, status.RuntimeUser,
 			status.LauncherContainerImageVersion, status.Conditions)
@@ -283,17 +288,19 @@ func (g space) gone(kinds string) {
 	})
 }
 
-// left returns the mounts of images on the node that virt-handler makes for guests.
+// left returns the mounts of images that virt-handler makes for guests, on all nodes.
 func (g space) left() string {
 	g.Helper()
-	mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", shared.PID))
-	if err != nil {
-		g.Fatal(err)
-	}
 	var left strings.Builder
-	for line := range strings.Lines(string(mounts)) {
-		if strings.Contains(line, "container-disks") {
-			left.WriteString(line)
+	for _, n := range nodes {
+		mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", n.PID))
+		if err != nil {
+			g.Fatal(err)
+		}
+		for line := range strings.Lines(string(mounts)) {
+			if strings.Contains(line, "container-disks") {
+				left.WriteString(n.Name + " " + line)
+			}
 		}
 	}
 	return left.String()

@@ -10,8 +10,8 @@
 //   - /etc/libvirt has qemu.conf, virtqemud.conf and hooks/qemu of KubeVirt's sources, and virtlogd.conf of the package. The accounts are root and qemu (107),
 //     and libvirt-qemu, without which Debian's libvirt does not start.
 //   - node-labeller.sh needs a shell, virsh and the daemon. The hook needs bash.
-//   - libvirt is 11.3 and QEMU 10.0, of Debian's backports; KubeVirt has newer ones. EFI firmware has other names than in /usr/share/OVMF of CentOS, so that
-//     guests boot from BIOS alone. virtiofsd is missing: Debian 12 has no package of it.
+//   - libvirt is 11.3 and QEMU 10.0, of Debian's backports; KubeVirt has 11.10 and 10.1. EFI firmware has other names than in CentOS' /usr/share/OVMF,
+//     so that guests boot from BIOS alone. virtiofsd is missing: Debian 12 has no package of it.
 //   - virt-handler has nft, qemu-img, findmnt and others of util-linux. passt-repair is missing, which only migrations of interfaces with binding passt need.
 //   - container-disk is a C program of one file, which the image virt-launcher brings into the pods of guests with container disks.
 package images
