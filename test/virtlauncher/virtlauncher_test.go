@@ -221,12 +221,14 @@ func (g space) vmi(name string) (vmi v1.VirtualMachineInstance) {
 	return vmi
 }
 
-// runs waits until the guest of a VM runs, and has a MAC address in its status. A VMI with the UID other is not waited for.
+// runs waits until the guest of a VM runs, is ready, and has a MAC address in its status. virt-controller sets condition Ready after virt-handler has set the
+// phase. A VMI with the UID other is not waited for.
 func (g space) runs(name, other string) (vmi v1.VirtualMachineInstance) {
 	g.Helper()
 	g.eventually(name+" runs", func() (bool, any) {
 		vmi = g.vmi(name)
-		return vmi.Status.Phase == v1.Running && string(vmi.UID) != other && len(vmi.Status.Interfaces) > 0, vmi.Status
+		running := vmi.Status.Phase == v1.Running && hasCondition(vmi, v1.VirtualMachineInstanceReady)
+		return running && string(vmi.UID) != other && len(vmi.Status.Interfaces) > 0, vmi.Status
 	})
 	return vmi
 }
