@@ -32,7 +32,7 @@ func expandCommand(s *cmdutil.Session) *cobra.Command {
 		Use:   "expand (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Print the explicit VirtualMachineInstance that each VM would boot",
 		Long: "Print the explicit VirtualMachineInstance that each VM would boot, or the result of an earlier stage:\n\n" +
-			"  admitted       the VM after admission: with the pins of instancetype and preference, or expanded if the policy in --config says so\n" +
+			"  admitted       the VM after admission: pinned, or expanded as instancetype.referencePolicy of --config requires\n" +
 			"  instancetype   its VMI with only the instancetype; the next stages are preference, presets, profiles and defaults\n" +
 			"  all            every stage, one document each",
 		Example: "  kubectl kiln expand -f vm.yaml --catalog catalog/\n" +

@@ -211,14 +211,25 @@ func (r Reviewer) forgiveVMUpdate(ctx context.Context, reviewed *VM, request *po
 
 // forgiveOldViolations turns an error of a result into a warning if the object violated the same validation before, or if the same expression failed before.
 func forgiveOldViolations(was policy.Result, result *policy.Result) {
+	type validation struct {
+		policy string
+		index  int
+	}
+	violated := map[validation]bool{}
+	for _, before := range was.Violations {
+		violated[validation{before.Policy, before.Validation}] = true
+	}
+	type expression struct{ policy, path string }
+	failed := map[expression]policy.Failure{}
+	for _, before := range was.Failures {
+		failed[expression{before.Policy, before.Expression}] = before
+	}
 	forgiven := map[*field.Error]bool{}
 	for _, now := range result.Violations {
-		forgiven[now.Err] = slices.ContainsFunc(was.Violations, func(before policy.Violation) bool {
-			return before.Policy == now.Policy && before.Validation == now.Validation
-		})
+		forgiven[now.Err] = violated[validation{now.Policy, now.Validation}]
 	}
 	for _, now := range result.Failures {
-		forgiven[now.Err] = slices.ContainsFunc(was.Failures, now.SameAs)
+		forgiven[now.Err] = now.SameAs(failed[expression{now.Policy, now.Expression}])
 	}
 	result.Errors = slices.DeleteFunc(result.Errors, func(err *field.Error) bool {
 		if forgiven[err] {

@@ -39,7 +39,7 @@ func collector(c client.Client) (*Collector, *clock) {
 	return &Collector{Cached: informed{c}, Live: c, Grace: MinGrace, Now: clock.now}, clock
 }
 
-// there tells whether a revision exists, and whether it is marked.
+// there reports whether a revision exists, and whether it is marked.
 func there(t *testing.T, c client.Client, d Draft) (exists, marked bool) {
 	t.Helper()
 	var r appsv1.ControllerRevision

@@ -249,7 +249,7 @@ func TestAbsurdMetadata(t *testing.T) {
 	}
 }
 
-// TestAbsurdIdentity: who changes the identity of a VM that runs is told that its guest keeps it.
+// TestAbsurdIdentity: a user who changes the identity of a running VM is warned that its guest keeps it.
 func TestAbsurdIdentity(t *testing.T) {
 	s := newSpace(t)
 	s.create(vm("web", running...))

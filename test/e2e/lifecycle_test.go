@@ -90,6 +90,6 @@ func TestCreateAppliesAndNamesTheNearest(t *testing.T) {
 		return result.err == nil
 	})
 	if !strings.Contains(result.stderr, "'owm' in namespace") || strings.Contains(result.stderr, "did you mean") {
-		t.Errorf("who may not list instancetypes is told %s", result.stderr)
+		t.Errorf("a user who may not list instancetypes gets %s", result.stderr)
 	}
 }

@@ -153,7 +153,7 @@ func hold(t *testing.T) {
 	select {}
 }
 
-// mounted tells whether any process has dir among its mounts: its namespace is then still alive.
+// mounted reports whether any process has dir among its mounts: its namespace is then still alive.
 func mounted(t *testing.T, dir string) bool {
 	t.Helper()
 	tables, err := filepath.Glob("/proc/[0-9]*/mountinfo")

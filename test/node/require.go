@@ -65,7 +65,7 @@ func effectiveCapabilities(status string) (bits uint64, err error) {
 	return 0, errors.New("/proc/self/status has no CapEff")
 }
 
-// isMounted tells whether a hierarchy with the controller is mounted, not read-only.
+// isMounted reports whether a hierarchy with the controller is mounted, not read-only.
 func isMounted(mounts, controller string) bool {
 	for line := range strings.Lines(mounts) {
 		fields := strings.Fields(line)

@@ -108,10 +108,12 @@ func TestGuest(t *testing.T) {
 	g.virtctl("start", "demo")
 	first := g.runs("demo", "")
 	before := g.judge(first)
+	pods := []string{g.podUID(first)}
 
 	g.pause("demo")
 	g.virtctl("restart", "demo")
 	second := g.runs("demo", string(first.UID))
+	pods = append(pods, g.podUID(second))
 	if after := g.judge(second); after.DMI["product_uuid"] != before.DMI["product_uuid"] || after.Disks[0].PCI != before.Disks[0].PCI {
 		t.Errorf("the guest with UUID %s and a disk at %s has UUID %s and its disk at %s after a restart",
 			before.DMI["product_uuid"], before.Disks[0].PCI, after.DMI["product_uuid"], after.Disks[0].PCI)
@@ -120,12 +122,13 @@ func TestGuest(t *testing.T) {
 	g.virtctl("stop", "demo")
 	g.gone("vmi,pods")
 	g.virtctl("start", "demo")
-	g.runs("demo", string(second.UID))
+	pods = append(pods, g.podUID(g.runs("demo", string(second.UID))))
 	g.kubectl("delete", "vm", "demo", "--timeout=120s")
 	g.gone("vm,vmi,pods")
-	if left := g.left(); left != "" {
-		t.Errorf("there are left on the nodes:\n%s", left)
-	}
+	g.eventually("the nodes have nothing of the pods any more", func() (bool, any) {
+		programs, mounts := g.traces(pods...)
+		return len(programs) == 0 && len(mounts) == 0, append(programs, mounts...)
+	})
 }
 
 // space is a namespace for one test.
@@ -290,22 +293,50 @@ func (g space) gone(kinds string) {
 	})
 }
 
-// left returns the mounts of images that virt-handler makes for guests, on all nodes.
-func (g space) left() string {
+// traces returns the programs that run in pods, and the mounts of the pods, on all nodes. Both are found by the UIDs of the pods, which are in the names of
+// cgroups and of mounted folders.
+func (g space) traces(pods ...string) (programs, mounts []string) {
 	g.Helper()
-	var left strings.Builder
+	ofPods := func(text string) bool {
+		return slices.ContainsFunc(pods, func(uid string) bool {
+			return strings.Contains(text, "pod"+uid) || strings.Contains(text, "/pods/"+uid+"/")
+		})
+	}
+	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	if err != nil {
+		g.Fatal(err)
+	}
+	for _, file := range groups {
+		if group, err := os.ReadFile(file); err != nil || !ofPods(string(group)) {
+			continue // the process has ended, or is of something else
+		}
+		if program, err := os.Readlink(filepath.Join(filepath.Dir(file), "exe")); err == nil {
+			programs = append(programs, program)
+		}
+	}
 	for _, n := range nodes {
-		mounts, err := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", n.PID))
+		table, err := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", n.PID))
 		if err != nil {
 			g.Fatal(err)
 		}
-		for line := range strings.Lines(string(mounts)) {
-			if strings.Contains(line, "container-disks") {
-				left.WriteString(n.Name + " " + line)
+		for line := range strings.Lines(string(table)) {
+			if ofPods(line) {
+				mounts = append(mounts, n.Name+" "+line)
 			}
 		}
 	}
-	return left.String()
+	return programs, mounts
+}
+
+// podUID returns the UID of the only pod of a VMI. It fails the test unless traces finds the pod's QEMU and mounts: what it does not find it cannot miss later.
+func (g space) podUID(vmi v1.VirtualMachineInstance) string {
+	g.Helper()
+	uid := g.kubectl("get", g.pod(vmi), "-o", "jsonpath={.metadata.uid}")
+	programs, mounts := g.traces(uid)
+	if len(mounts) == 0 || !slices.ContainsFunc(programs, func(program string) bool { return strings.Contains(program, "qemu-system") }) {
+		g.Errorf("pod %s runs %v, and has the mounts %v; want QEMU and at least one mount", uid, programs, mounts)
+	}
+	return uid
 }
 
 func hasCondition(vmi v1.VirtualMachineInstance, kind v1.VirtualMachineInstanceConditionType) bool {

@@ -66,7 +66,7 @@ func (s Spec) CRI() string { return s.pathInDir("containerd.sock") }
 
 func (s Spec) pathInDir(name string) string { return filepath.Join(s.Dir, name) }
 
-// isFirst tells whether the node has the control plane.
+// isFirst reports whether the node has the control plane.
 func (s Spec) isFirst() bool { return s.Number == 1 }
 
 // apiServer is the API server as nodes and pods see it.
