@@ -11,7 +11,7 @@
 //     and libvirt-qemu, without which Debian's libvirt does not start.
 //   - node-labeller.sh needs a shell, virsh and the daemon. The hook needs bash.
 //   - libvirt is 11.3 and QEMU 10.0, of Debian's backports; KubeVirt has 11.10 and 10.1. EFI firmware has other names than in CentOS' /usr/share/OVMF,
-//     so that guests boot from BIOS alone. virtiofsd is missing: Debian 12 has no package of it.
+//     so guests boot only from BIOS. virtiofsd is missing: Debian 12 has no package of it.
 //   - virt-handler has nft, qemu-img, findmnt and others of util-linux. passt-repair is missing, which only migrations of interfaces with binding passt need.
 //   - container-disk is a C program of one file, which the image virt-launcher brings into the pods of guests with container disks.
 package images
@@ -57,7 +57,7 @@ type Folders struct {
 // Write writes the archives of all images that pods of KubeVirt run here, and returns their paths.
 func Write(ctx context.Context, in Folders) (archives []string, err error) {
 	if runtime.GOARCH != "amd64" {
-		return nil, fmt.Errorf("the images of KubeVirt are made on amd64 alone, not on %s", runtime.GOARCH)
+		return nil, fmt.Errorf("the images of KubeVirt are made only on amd64, not on %s", runtime.GOARCH)
 	}
 	programs := filepath.Join(in.Work, "programs")
 	if err := cluster.BuildKubeVirt(ctx, in.Root, programs, "virt-api", "virt-controller"); err != nil {

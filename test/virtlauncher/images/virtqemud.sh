@@ -1,5 +1,5 @@
 #!/bin/sh
-# virtqemud for an image of Debian 12, which has libvirtd alone: the same daemon with more drivers, another socket and another file of settings. virt-launcher
+# virtqemud for an image of Debian 12, which has only libvirtd: the same daemon with more drivers, another socket and another file of settings. virt-launcher
 # and virt-handler look for the socket of virtqemud, and virt-handler for a process of that name.
 set -e
 mkdir -p /var/run/libvirt
