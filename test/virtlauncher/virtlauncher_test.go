@@ -126,8 +126,8 @@ func TestGuest(t *testing.T) {
 	g.kubectl("delete", "vm", "demo", "--timeout=120s")
 	g.gone("vm,vmi,pods")
 	g.eventually("the nodes have nothing of the pods any more", func() (bool, any) {
-		programs, mounts := g.traces(pods...)
-		return len(programs) == 0 && len(mounts) == 0, append(programs, mounts...)
+		programs, cgroups := g.traces(pods...)
+		return len(programs) == 0 && len(cgroups) == 0, append(programs, cgroups...)
 	})
 }
 
@@ -293,48 +293,43 @@ func (g space) gone(kinds string) {
 	})
 }
 
-// traces returns the programs that run in pods, and the mounts of the pods, on all nodes. Both are found by the UIDs of the pods, which are in the names of
-// cgroups and of mounted folders.
-func (g space) traces(pods ...string) (programs, mounts []string) {
+// traces returns the programs that run in pods, and the cgroups of the pods, on all nodes. Both are found by the UIDs of the pods.
+func (g space) traces(pods ...string) (programs, cgroups []string) {
 	g.Helper()
-	ofPods := func(text string) bool {
-		return slices.ContainsFunc(pods, func(uid string) bool {
-			return strings.Contains(text, "pod"+uid) || strings.Contains(text, "/pods/"+uid+"/")
-		})
-	}
-	groups, err := filepath.Glob("/proc/[0-9]*/cgroup")
+	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	if err != nil {
 		g.Fatal(err)
 	}
-	for _, file := range groups {
-		if group, err := os.ReadFile(file); err != nil || !ofPods(string(group)) {
-			continue // the process has ended, or is of something else
+	for _, file := range files {
+		names, err := os.ReadFile(file)
+		if err != nil || !slices.ContainsFunc(pods, func(uid string) bool { return strings.Contains(string(names), "pod"+uid) }) {
+			continue // the process has ended, or is not in these pods
 		}
 		if program, err := os.Readlink(filepath.Join(filepath.Dir(file), "exe")); err == nil {
 			programs = append(programs, program)
 		}
 	}
 	for _, n := range nodes {
-		table, err := os.ReadFile(fmt.Sprintf("/proc/%d/mounts", n.PID))
-		if err != nil {
-			g.Fatal(err)
-		}
-		for line := range strings.Lines(string(table)) {
-			if ofPods(line) {
-				mounts = append(mounts, n.Name+" "+line)
+		for _, uid := range pods {
+			for _, class := range []string{"", "*"} { // pods of class Guaranteed have no folder of their class
+				found, err := filepath.Glob(filepath.Join("/sys/fs/cgroup/memory", n.Cgroup, "kubepods", class, "pod"+uid))
+				if err != nil {
+					g.Fatal(err)
+				}
+				cgroups = append(cgroups, found...)
 			}
 		}
 	}
-	return programs, mounts
+	return programs, cgroups
 }
 
-// podUID returns the UID of the only pod of a VMI. It fails the test unless traces finds the pod's QEMU and mounts: what it does not find it cannot miss later.
+// podUID returns the UID of the only pod of a VMI. It fails the test unless traces finds the pod's QEMU and cgroup: what it does not find it cannot miss later.
 func (g space) podUID(vmi v1.VirtualMachineInstance) string {
 	g.Helper()
 	uid := g.kubectl("get", g.pod(vmi), "-o", "jsonpath={.metadata.uid}")
-	programs, mounts := g.traces(uid)
-	if len(mounts) == 0 || !slices.ContainsFunc(programs, func(program string) bool { return strings.Contains(program, "qemu-system") }) {
-		g.Errorf("pod %s runs %v, and has the mounts %v; want QEMU and at least one mount", uid, programs, mounts)
+	programs, cgroups := g.traces(uid)
+	if len(cgroups) != 1 || !slices.ContainsFunc(programs, func(program string) bool { return strings.Contains(program, "qemu-system") }) {
+		g.Errorf("pod %s runs %v, and has the cgroups %v; want QEMU and one cgroup", uid, programs, cgroups)
 	}
 	return uid
 }
