@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,13 +38,16 @@ func cgroupHierarchies() ([]string, error) {
 	return points, nil
 }
 
-// makeCgroup makes the cgroup in every hierarchy. A new cpuset has neither CPUs nor memory, and takes no process.
+// makeCgroup makes the cgroup in every hierarchy. A new cpuset of version 1 has neither CPUs nor memory, and takes no process.
 func makeCgroup(name string) error {
 	points, err := cgroupHierarchies()
 	if err != nil {
 		return err
 	}
 	for _, point := range points {
+		if err := delegateControllers(point); err != nil {
+			return err
+		}
 		if err := os.MkdirAll(filepath.Join(point, name), 0o755); err != nil {
 			return err
 		}
@@ -56,6 +60,33 @@ func makeCgroup(name string) error {
 				return err
 			}
 		}
+	}
+	return nil
+}
+
+// delegateControllers gives the cgroups below a hierarchy of version 2 all of its controllers: kubelet ends if its root lacks one that the hierarchy has. A
+// hierarchy of version 1 has no such files, and a hierarchy of version 2 beside it has no controllers.
+func delegateControllers(point string) error {
+	all, err := os.ReadFile(filepath.Join(point, "cgroup.controllers"))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	file := filepath.Join(point, "cgroup.subtree_control")
+	given, failed := os.ReadFile(file)
+	if err := errors.Join(err, failed); err != nil {
+		return err
+	}
+	var lacking []string
+	for _, controller := range strings.Fields(string(all)) {
+		if !slices.Contains(strings.Fields(string(given)), controller) {
+			lacking = append(lacking, "+"+controller)
+		}
+	}
+	if len(lacking) == 0 {
+		return nil
+	}
+	if err := os.WriteFile(file, []byte(strings.Join(lacking, " ")), 0o644); err != nil {
+		return fmt.Errorf("giving controllers to the cgroups below %s, in which no process may be unless it is the machine's root: %w", point, err)
 	}
 	return nil
 }
