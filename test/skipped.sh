@@ -1,6 +1,6 @@
 #!/bin/sh
 # Says which tests 'make test' has left out on this machine, from gotestsum's records bin/tests-*.json: it proves nothing about them. The reasons are in
-# gotestsum's summaries above. Linux machines without root or cgroups of version 1 skip all tests that need a Kubernetes node, see test/node/require.go.
+# gotestsum's summaries above. Linux machines without root or cgroups that can be written to skip all tests that need a Kubernetes node, see test/node/require.go.
 # Its arguments are the packages that were left out, see left_out.sh.
 set -eu
 for package; do

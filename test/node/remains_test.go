@@ -10,19 +10,26 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/kilnvm/kiln/test/cgroups"
 )
 
 // traces are what a node could leave on the machine.
 type traces struct {
 	Cgroups, Loops, Mounts, Interfaces []string
+	// hierarchies is the number of places where the machine has cgroups.
+	hierarchies int
 }
 
 // look lists what of the nodes of one supervisor the machine has now: everything that names its directory, its cgroups or one of its namespaces.
 func look(t *testing.T, n *Node) traces {
 	t.Helper()
 	var seen traces
-	var err error
-	if seen.Cgroups, err = filepath.Glob("/sys/fs/cgroup/*/" + n.Cgroup); err != nil {
+	groups, err := cgroups.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen.Cgroups, seen.hierarchies, err = groups.Folders(n.Cgroup); err != nil {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
@@ -139,8 +146,8 @@ func TestNothingStays(t *testing.T) {
 	}
 	during := look(t, n)
 	// What is looked for must be seen while it is there, or its absence later says nothing.
-	if len(during.Cgroups) == 0 || len(during.Loops) == 0 || len(inNamespace(t, namespace)) < 8 {
-		t.Errorf("while the node runs: want cgroups, a loop device and processes, got %+v", during)
+	if len(during.Cgroups) != during.hierarchies || len(during.Loops) == 0 || len(inNamespace(t, namespace)) < 8 {
+		t.Errorf("while the node runs: want a cgroup in each hierarchy, a loop device and processes, got %+v", during)
 	}
 	if len(during.Mounts)+len(during.Interfaces) != 0 {
 		t.Errorf("while the node runs: want neither its mounts nor its interfaces outside, got %+v", during)
@@ -170,6 +177,9 @@ func TestKilledSupervisor(t *testing.T) {
 	namespace, err := os.Readlink("/proc/" + strconv.Itoa(n.PID) + "/ns/pid")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if during := look(t, n); len(during.Cgroups) != during.hierarchies {
+		t.Errorf("while the node runs: want a cgroup in each hierarchy, got %+v", during)
 	}
 	if err := n.supervisor.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)

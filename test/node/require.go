@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kilnvm/kiln/test/cgroups"
 )
 
 // Require skips a test if this machine cannot have a node: without root and its capabilities, or without the cgroups. A missing program does not skip the
@@ -42,13 +44,17 @@ func Incapable() error {
 			return fmt.Errorf("root without %s", name)
 		}
 	}
-	mounts, err := os.ReadFile("/proc/self/mounts")
+	groups, err := cgroups.Read()
 	if err != nil {
 		return err
 	}
-	for _, controller := range []string{"cpu", "memory", "pids", "devices", "freezer", "cpuset"} {
-		if !isMounted(string(mounts), controller) {
-			return fmt.Errorf("no writable cgroup hierarchy of version 1 with controller '%s'; version 2 alone was never tried", controller)
+	needed := []string{"cpu", "memory", "pids", "cpuset"}
+	if !groups.Unified {
+		needed = append(needed, "devices", "freezer") // version 2 has no controllers for these: every cgroup can be frozen, and BPF programs guard devices
+	}
+	for _, controller := range needed {
+		if _, err := groups.Root(controller); err != nil {
+			return err
 		}
 	}
 	return tryNamespaces()
@@ -63,21 +69,6 @@ func effectiveCapabilities(status string) (bits uint64, err error) {
 		}
 	}
 	return 0, errors.New("/proc/self/status has no CapEff")
-}
-
-// isMounted reports whether a hierarchy with the controller is mounted, not read-only.
-func isMounted(mounts, controller string) bool {
-	for line := range strings.Lines(mounts) {
-		fields := strings.Fields(line)
-		if len(fields) < 4 || fields[2] != "cgroup" {
-			continue
-		}
-		options := "," + fields[3] + ","
-		if strings.Contains(options, ","+controller+",") && strings.Contains(options, ",rw,") {
-			return true
-		}
-	}
-	return false
 }
 
 // tryNamespaces tries to create a node's namespaces, with a mount in them: a container's seccomp or AppArmor profile may forbid what capabilities allow.

@@ -2,6 +2,7 @@ package pods
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -11,6 +12,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kilnvm/kiln/test/cgroups"
+	"github.com/kilnvm/kiln/test/node"
 )
 
 // guard looks at the processes of the node all the time: no guest runs twice, and one of them, the bystander, never ends.
@@ -18,7 +22,7 @@ type guard struct {
 	target, bystander string // NAMESPACE_NAME
 	mutex             sync.Mutex
 	now               []process
-	// pods are those in which the target has run, by UID.
+	// pods are those in which the target has run, by UID, and whether their cgroups were seen.
 	pods map[string]bool
 	// life is the PID of the bystander's QEMU.
 	life  int
@@ -63,7 +67,7 @@ func (g *guard) look() {
 				machines = append(machines, p.pid)
 			}
 			if guest == g.target {
-				g.pods[p.pod] = true
+				g.pods[p.pod] = g.pods[p.pod] || hasCgroup(p.pod)
 			}
 		}
 		if len(machines) > 1 || len(pods) > 1 {
@@ -108,13 +112,14 @@ func (g *guard) count() (count int) {
 func (g *guard) isTargets(p process) bool {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
-	return p.guest == g.target || p.pod != "" && g.pods[p.pod]
+	_, ours := g.pods[p.pod]
+	return p.guest == g.target || p.pod != "" && ours
 }
 
 // remains says what the node has of pods in which the target has run: processes, cgroups, folders with mounts. Empty if it has nothing.
 func (g *guard) remains() string {
 	g.mutex.Lock()
-	pods := slices.Sorted(maps.Keys(g.pods))
+	pods := maps.Clone(g.pods)
 	g.mutex.Unlock()
 	var left []string
 	for _, p := range processes() {
@@ -126,13 +131,18 @@ func (g *guard) remains() string {
 	if err != nil {
 		return err.Error()
 	}
-	groups := cgroupsOfPods()
-	for _, pod := range pods {
+	for _, pod := range slices.Sorted(maps.Keys(pods)) {
 		if strings.Contains(string(mounts), pod) {
 			left = append(left, "a mount of pod "+pod)
 		}
-		if slices.Contains(groups, "pod"+pod) {
+		if !pods[pod] {
+			left = append(left, "the cgroup of pod "+pod+" was not found while the pod ran")
+		}
+		switch _, err := cgroupOf(shared, "memory", pod); {
+		case err == nil:
 			left = append(left, "a cgroup of pod "+pod)
+		case !errors.Is(err, fs.ErrNotExist):
+			left = append(left, err.Error())
 		}
 		if _, err := os.Stat(filepath.Join(shared.Dir, "kubelet", "pods", pod)); err == nil {
 			left = append(left, "kubelet's folder of pod "+pod)
@@ -141,17 +151,17 @@ func (g *guard) remains() string {
 	return strings.Join(left, "; ")
 }
 
-// cgroupsOfPods are the names of the cgroups of pods on the node.
-func cgroupsOfPods() (names []string) {
-	_ = filepath.WalkDir(filepath.Join("/sys/fs/cgroup/memory", shared.Cgroup), func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.IsDir() {
-			return nil // it has gone since
-		}
-		if strings.HasPrefix(entry.Name(), "pod") {
-			names = append(names, entry.Name())
-			return fs.SkipDir
-		}
-		return nil
-	})
-	return names
+// hasCgroup reports whether a pod has a cgroup on the shared node.
+func hasCgroup(pod string) bool {
+	_, err := cgroupOf(shared, "memory", pod)
+	return err == nil
+}
+
+// cgroupOf returns the folder of a pod on a node, in the hierarchy with a controller.
+func cgroupOf(on *node.Node, controller, pod string) (string, error) {
+	groups, err := cgroups.Read()
+	if err != nil {
+		return "", err
+	}
+	return groups.Pod(controller, on.Cgroup, pod)
 }

@@ -2,10 +2,11 @@ package pods
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/kilnvm/kiln/test/cgroups"
 )
 
 // tick is the time between two looks at a guest's processes. The kernel keeps the peak of each but of QEMU, of which the guest's memory is to be taken away.
@@ -29,6 +32,8 @@ type meter struct {
 	ram   int64
 	// pod is the peak of what the pod's cgroup has besides pages of files and the guest's memory.
 	pod int64
+	// failed is why a cgroup could not be read.
+	failed error
 	// names are the kinds that were seen.
 	names map[string]bool
 }
@@ -66,8 +71,24 @@ func (m *meter) look(all []process, guestKiB int64) {
 		m.peaks[key] = max(m.peaks[key], peak<<10)
 	}
 	if len(all) > 0 {
-		m.pod = max(m.pod, ofCgroup(all[0].pod)-ram<<10)
+		m.lookAtPod(all[0].pod, ram<<10)
 	}
+}
+
+// lookAtPod notes what the cgroup of a pod has besides the guest's memory.
+func (m *meter) lookAtPod(pod string, ram int64) {
+	folder, err := cgroupOf(shared, "memory", pod)
+	var bytes int64
+	if err == nil {
+		bytes, err = cgroups.Memory(folder)
+	}
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) { // the pod has ended
+			m.failed = err
+		}
+		return
+	}
+	m.pod = max(m.pod, bytes-ram)
 }
 
 // kibibytes are the sizes in /proc/PID/status.
@@ -109,26 +130,6 @@ func resident(pid int, guestKiB int64) (most int64) {
 	return most
 }
 
-// ofCgroup returns what a pod's cgroup has besides pages of files: of the processes, of memory files, and of the kernel.
-func ofCgroup(pod string) int64 {
-	folders, _ := filepath.Glob(filepath.Join("/sys/fs/cgroup/memory", shared.Cgroup, "kubepods", "*", "pod"+pod))
-	guaranteed, _ := filepath.Glob(filepath.Join("/sys/fs/cgroup/memory", shared.Cgroup, "kubepods", "pod"+pod))
-	folders = append(folders, guaranteed...)
-	if len(folders) == 0 {
-		return 0 // the pod has not started yet, or has ended
-	}
-	text, _ := os.ReadFile(filepath.Join(folders[0], "memory.stat"))
-	figures := map[string]int64{}
-	for _, line := range strings.Split(string(text), "\n") {
-		if key, value, is := strings.Cut(line, " "); is {
-			figures[key], _ = strconv.ParseInt(value, 10, 64)
-		}
-	}
-	kernel, _ := os.ReadFile(filepath.Join(folders[0], "memory.kmem.usage_in_bytes"))
-	own, _ := strconv.ParseInt(strings.TrimSpace(string(kernel)), 10, 64)
-	return figures["total_rss"] + figures["total_shmem"] + own
-}
-
 // judge compares the peaks with the overhead.
 func (m *meter) judge(t *testing.T, overhead int64) {
 	t.Helper()
@@ -147,8 +148,8 @@ func (m *meter) judge(t *testing.T, overhead int64) {
 			t.Errorf("guest of %s: no process %s was seen", m.size, kind)
 		}
 	}
-	if m.ram == 0 || m.pod <= 0 {
-		t.Errorf("guest of %s: its memory was not found: resident %d, pod %d", m.size, m.ram, m.pod)
+	if m.ram == 0 || m.pod <= 0 || m.failed != nil {
+		t.Errorf("guest of %s: its memory was not found: resident %d, pod %d, %v", m.size, m.ram, m.pod, m.failed)
 	}
 	if sum > overhead || m.pod > overhead {
 		t.Errorf("guest of %s: the overhead of %.1f MiB is below what was needed: by processes %.1f MiB, by cgroup %.1f MiB",

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/cpuset"
 
+	"github.com/kilnvm/kiln/test/cgroups"
 	"github.com/kilnvm/kiln/test/node"
 )
 
@@ -93,26 +95,39 @@ func allowed(file string) cpuset.CPUSet {
 // containers returns the CPUs of a node's containers but the one that has the process.
 func (n *tenant) containers(of *node.Node, but int) (all []cpuset.CPUSet) {
 	n.Helper()
-	own, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", but))
+	groups, err := cgroups.Read()
 	if err != nil {
 		n.Fatal(err)
 	}
-	root := "/sys/fs/cgroup/cpuset/" + of.Cgroup
-	files, _ := filepath.Glob(root + "/kubepods/*/*/*/cgroup.procs") // of Burstable and BestEffort pods
-	more, _ := filepath.Glob(root + "/kubepods/pod*/*/cgroup.procs") // of Guaranteed ones
-	for _, file := range append(files, more...) {
-		if strings.Contains(string(own), strings.TrimPrefix(filepath.Dir(file), "/sys/fs/cgroup/cpuset")+"\n") {
-			continue
-		}
-		text, err := os.ReadFile(file)
+	pods, err := groups.Pods("cpuset", of.Cgroup)
+	if err != nil {
+		n.Fatal(err)
+	}
+	found := false
+	for _, pod := range pods {
+		containers, err := cgroups.Containers(pod)
 		if err != nil {
-			continue // the container has ended
+			continue // the pod has ended
 		}
-		for _, pid := range strings.Fields(string(text)) {
-			if status, err := os.ReadFile("/proc/" + pid + "/cmdline"); err == nil && !strings.HasPrefix(string(status), "/pause") {
-				all = append(all, allowed("/proc/"+pid+"/status"))
+		for _, container := range containers {
+			text, err := os.ReadFile(filepath.Join(container, "cgroup.procs"))
+			if err != nil {
+				continue // the container has ended
+			}
+			pids := strings.Fields(string(text))
+			if slices.Contains(pids, strconv.Itoa(but)) {
+				found = true
+				continue
+			}
+			for _, pid := range pids {
+				if command, err := os.ReadFile("/proc/" + pid + "/cmdline"); err == nil && !strings.HasPrefix(string(command), "/pause") {
+					all = append(all, allowed("/proc/"+pid+"/status"))
+				}
 			}
 		}
+	}
+	if !found {
+		n.Fatalf("process %d is in no container of %s", but, of.Name)
 	}
 	return all
 }

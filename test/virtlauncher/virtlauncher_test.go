@@ -3,7 +3,9 @@ package virtlauncher
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 
 	v1 "kubevirt.io/api/core/v1"
 
+	"github.com/kilnvm/kiln/test/cgroups"
 	"github.com/kilnvm/kiln/test/cluster"
 	"github.com/kilnvm/kiln/test/guest"
 	"github.com/kilnvm/kiln/test/node"
@@ -126,8 +129,8 @@ func TestGuest(t *testing.T) {
 	g.kubectl("delete", "vm", "demo", "--timeout=120s")
 	g.gone("vm,vmi,pods")
 	g.eventually("the nodes have nothing of the pods any more", func() (bool, any) {
-		programs, cgroups := g.traces(pods...)
-		return len(programs) == 0 && len(cgroups) == 0, append(programs, cgroups...)
+		programs, folders := g.traces(pods...)
+		return len(programs) == 0 && len(folders) == 0, append(programs, folders...)
 	})
 }
 
@@ -294,7 +297,7 @@ func (g space) gone(kinds string) {
 }
 
 // traces returns the programs that run in pods, and the cgroups of the pods, on all nodes. Both are found by the UIDs of the pods.
-func (g space) traces(pods ...string) (programs, cgroups []string) {
+func (g space) traces(pods ...string) (programs, folders []string) {
 	g.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	if err != nil {
@@ -309,27 +312,30 @@ func (g space) traces(pods ...string) (programs, cgroups []string) {
 			programs = append(programs, program)
 		}
 	}
+	groups, err := cgroups.Read()
+	if err != nil {
+		g.Fatal(err)
+	}
 	for _, n := range nodes {
 		for _, uid := range pods {
-			for _, class := range []string{"", "*"} { // pods of class Guaranteed have no folder of their class
-				found, err := filepath.Glob(filepath.Join("/sys/fs/cgroup/memory", n.Cgroup, "kubepods", class, "pod"+uid))
-				if err != nil {
-					g.Fatal(err)
-				}
-				cgroups = append(cgroups, found...)
+			switch folder, err := groups.Pod("memory", n.Cgroup, uid); {
+			case err == nil:
+				folders = append(folders, folder)
+			case !errors.Is(err, fs.ErrNotExist):
+				g.Fatal(err)
 			}
 		}
 	}
-	return programs, cgroups
+	return programs, folders
 }
 
 // podUID returns the UID of the only pod of a VMI. It fails the test unless traces finds the pod's QEMU and cgroup: what it does not find it cannot miss later.
 func (g space) podUID(vmi v1.VirtualMachineInstance) string {
 	g.Helper()
 	uid := g.kubectl("get", g.pod(vmi), "-o", "jsonpath={.metadata.uid}")
-	programs, cgroups := g.traces(uid)
-	if len(cgroups) != 1 || !slices.ContainsFunc(programs, func(program string) bool { return strings.Contains(program, "qemu-system") }) {
-		g.Errorf("pod %s runs %v, and has the cgroups %v; want QEMU and one cgroup", uid, programs, cgroups)
+	programs, folders := g.traces(uid)
+	if len(folders) != 1 || !slices.ContainsFunc(programs, func(program string) bool { return strings.Contains(program, "qemu-system") }) {
+		g.Errorf("pod %s runs %v, and has the cgroups %v; want QEMU and one cgroup", uid, programs, folders)
 	}
 	return uid
 }

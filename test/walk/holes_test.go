@@ -8,7 +8,10 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"github.com/kilnvm/kiln/test/cgroups"
 )
 
 // What attackers did to earlier versions, step by step: at random no walk would get so far. Webhook and controller run under the memory limit of their
@@ -20,9 +23,9 @@ const podMemory = 512 << 20
 // limitPods puts webhook and controller under the memory limit that their pods have. The kernel ends a process that exceeds it, as a node would.
 func (w *world) limitPods() {
 	w.Helper()
-	const root = "/sys/fs/cgroup/memory"
-	if _, err := os.Stat(filepath.Join(root, "memory.limit_in_bytes")); err != nil {
-		w.Log("no memory controller of cgroup v1: the peak of the processes is compared with the limit alone")
+	root, limit := w.memoryCgroup()
+	if root == "" {
+		w.Log("no cgroup of this machine can limit memory: the peak of the processes is compared with the limit alone")
 		return
 	}
 	for name, pid := range w.limitedProcesses() {
@@ -31,12 +34,32 @@ func (w *world) limitPods() {
 			w.Fatal(err)
 		}
 		w.Cleanup(func() { _ = os.Remove(group) }) // it is empty when the process has ended
-		for file, value := range map[string]string{"memory.limit_in_bytes": fmt.Sprint(podMemory), "cgroup.procs": fmt.Sprint(pid)} {
+		for file, value := range map[string]string{limit: fmt.Sprint(podMemory), "cgroup.procs": fmt.Sprint(pid)} {
 			if err := os.WriteFile(filepath.Join(group, file), []byte(value), 0o644); err != nil {
 				w.Fatal(err)
 			}
 		}
 	}
+}
+
+// memoryCgroup returns the folder below which cgroups can limit memory, and the name of their file with the limit; both are empty if no cgroup can. On version
+// 2 the machine must have given the controller to the cgroups below the root, as systemd does.
+func (w *world) memoryCgroup() (root, limit string) {
+	groups, err := cgroups.Read()
+	if err != nil {
+		return "", ""
+	}
+	if root, err = groups.Root("memory"); err != nil {
+		return "", ""
+	}
+	if !groups.Unified {
+		return root, "memory.limit_in_bytes"
+	}
+	given, err := os.ReadFile(filepath.Join(root, "cgroup.subtree_control"))
+	if err != nil || !slices.Contains(strings.Fields(string(given)), "memory") {
+		return "", ""
+	}
+	return root, "memory.max"
 }
 
 // limitedProcesses returns the processes of webhook and controller by name.
