@@ -1,10 +1,20 @@
 package v1alpha1
 
-import "strings"
+import (
+	"encoding/json"
+	"strings"
+)
 
 // HardwareRecord is the hardware that a guest found at its first boot and finds again at later boots: the frozen frontend. A removed device leaves the record
 // at the next boot, and its address is then free for new devices.
+//
+// A later version of Kiln may add fields, and sets schemaVersion then. An earlier version keeps the fields that it does not know: docs/adr/0028.
+// +kubebuilder:pruning:PreserveUnknownFields
 type HardwareRecord struct {
+	// schemaVersion is the version of the fields of this record. Absent means 1. A version of Kiln that knows a lower number boots the guest with the fields that
+	// it knows, and keeps the others and this number.
+	// +kubebuilder:validation:Minimum=1
+	SchemaVersion int32 `json:"schemaVersion,omitempty"`
 	// defaults is the version of the FrontendDefaults of the record: the name of a FrontendProfile, such as v3, or the number of Kiln's own values.
 	Defaults string `json:"defaults"`
 	// digest is the digest of all hardware that the guest sees.
@@ -42,6 +52,9 @@ type HardwareRecord struct {
 	MACs map[string]string `json:"macs,omitempty"`
 	// devices maps each device's key, its kind and name such as 'disk.root', to its address.
 	Devices map[string]GuestAddress `json:"devices,omitempty"`
+
+	// Unknown has the fields of the JSON object that this version of Kiln does not know.
+	Unknown map[string]json.RawMessage `json:"-"`
 }
 
 // GuestAddress is the address of a device by kind, and for disks the target name.

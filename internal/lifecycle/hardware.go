@@ -204,12 +204,15 @@ func (r *hardwareReconciler) countBoot(ctx context.Context, o guestObjects) erro
 	if err != nil {
 		return err
 	}
+	var about runtime.Object = o.vmi
+	if o.vm != nil {
+		about = o.vm
+	}
+	if note := record.Newer(booted); note != "" {
+		r.events.Eventf(about, nil, corev1.EventTypeWarning, v1alpha1.ReasonHardwareChanged, "Reconcile", "%s", condition.Note(note))
+	}
 	previous := r.lastBoots.remove(client.ObjectKeyFromObject(o.vmi))
 	if note := describeBootChange(previous.hardware, booted); previous.vmi == o.vmi.UID && note != "" {
-		var about runtime.Object = o.vmi
-		if o.vm != nil {
-			about = o.vm
-		}
 		r.events.Eventf(about, nil, corev1.EventTypeNormal, v1alpha1.ReasonHardwareChanged, "Reconcile", "%s", condition.Note(note))
 	}
 	return nil

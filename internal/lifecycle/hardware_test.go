@@ -168,6 +168,23 @@ func TestChangedHardwareIsReported(t *testing.T) {
 	}
 }
 
+// TestNewerRecordIsReported: the event of a boot names the fields of a record of a later version, which stay in the record.
+func TestNewerRecordIsReported(t *testing.T) {
+	c := newCluster(t, newVM(v1.RunStrategyAlways))
+	c.reconcileRepeatedly()
+	c.bootAndShutDown(`{"schemaVersion":2,"machine":"q35-1","cpu":{"model":"EPYC-v4"}}`)
+	var events []string
+	for range len(c.eventRecorder().Events) {
+		events = append(events, <-c.eventRecorder().Events)
+	}
+	if all := strings.Join(events, "\n"); !strings.Contains(all, "Warning HardwareChanged") || !strings.Contains(all, "does not reproduce, 'cpu'") {
+		t.Errorf("events:\n%s", all)
+	}
+	if record := c.hardware().Spec.Hardware; record.SchemaVersion != 2 || string(record.Unknown["cpu"]) != `{"model":"EPYC-v4"}` {
+		t.Errorf("record %+v", record)
+	}
+}
+
 // TestHardwareGoesWithItsGuest: the hardware is deleted with its guest, at whatever line the controller died before, and never while another guest needs it.
 func TestHardwareGoesWithItsGuest(t *testing.T) {
 	restart := func(c *testCluster) { c.records.settled, c.records.lastBoots = settledInputs{}, lastBootHardware{} }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"regexp"
 	"slices"
 	"strings"
@@ -107,6 +108,7 @@ func checkRecord(r *Record, f *findings) {
 			f.addFinding(word.name, word.value, matchForm(word.form, word.value, word.like))
 		}
 	}
+	f.addFinding("schemaVersion", r.SchemaVersion, checkRange(int(r.SchemaVersion), 0, math.MaxInt32))
 	f.addFinding("serial", r.Serial, checkText(r.Serial))
 	if r.BootDisk != "" {
 		f.addFinding("bootDisk", r.BootDisk, checkDeviceName(r.BootDisk, "the name of a disk"))

@@ -128,6 +128,9 @@ func (m Machine) freezeRecord(vmi *v1.VirtualMachineInstance, front *libvirtxml.
 	if cpu := vmi.Spec.Domain.CPU; cpu == nil || cpu.NUMA == nil {
 		frozen.NUMA = nil // NUMA nodes of the owner's choice must not pass for a host's when he turns mirroring on
 	}
+	if m.Frozen != nil {
+		frozen.SchemaVersion, frozen.Unknown = m.Frozen.SchemaVersion, m.Frozen.Unknown
+	}
 	return frozen
 }
 

@@ -1,8 +1,10 @@
 package render
 
 import (
+	"encoding/json"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -42,5 +44,25 @@ func TestBlockSizesOfVolumes(t *testing.T) {
 		if len(sizes) != 1 || sizes["matched"].Logical != 4096 || sizes["matched"].Physical != 4096 || sizes["matched"].Discard != discard {
 			t.Errorf("libvirt '%s': recorded %v, want the volume's with discards of %d", libvirt, sizes, discard)
 		}
+	}
+}
+
+// TestFieldsOfALaterVersion: the record of a boot has the fields that a later version recorded, and the record of new hardware has none.
+func TestFieldsOfALaterVersion(t *testing.T) {
+	t.Parallel()
+	m := recordingMachines(t)[0]
+	first, errs := Domain(m)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	later := first.Record
+	later.SchemaVersion, later.Unknown = 2, map[string]json.RawMessage{"cpu": json.RawMessage(`"EPYC"`)}
+	m.Frozen = &later
+	second, errs := Domain(m)
+	if diff := cmp.Diff(later, second.Record); diff != "" || len(errs) > 0 {
+		t.Errorf("%v\n%s", errs, diff)
+	}
+	if first.Record.SchemaVersion != 0 || first.Record.Unknown != nil {
+		t.Errorf("%+v", first.Record)
 	}
 }

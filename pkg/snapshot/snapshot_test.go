@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -104,6 +105,11 @@ func TestContentHoldsTheMoment(t *testing.T) {
 	k := kept(t, Moment{VM: vm, Hardware: hardware()})
 	if diff := cmp.Diff(hardware(), k.Hardware); diff != "" {
 		t.Errorf("the record has changed:\n%s", diff)
+	}
+	later := hardware()
+	later.Hardware.SchemaVersion, later.Hardware.Unknown = 2, map[string]json.RawMessage{"cpu": json.RawMessage(`{"bits":48}`)}
+	if diff := cmp.Diff(later, kept(t, Moment{VM: vm, Hardware: later}).Hardware); diff != "" {
+		t.Errorf("the record of a later version has changed:\n%s", diff)
 	}
 	if diff := cmp.Diff(vm.Spec, k.VM.Spec); diff != "" {
 		t.Errorf("the spec has changed:\n%s", diff)

@@ -131,6 +131,30 @@ func TestRecordOfKubeVirtsGuest(t *testing.T) {
 	}
 }
 
+// TestNewerRecordOfKubeVirtsGuest: a boot that adds a disk keeps the fields that a later version of Kiln has recorded.
+func TestNewerRecordOfKubeVirtsGuest(t *testing.T) {
+	c := newVMCluster(t)
+	c.replaceVMI(kubeVirtVMI(t, c.vm(), "1", 1, "{}"))
+	stored := c.reconciledHardware()
+	stored.Spec.Hardware.SchemaVersion, stored.Spec.Hardware.Unknown = 2, map[string]json.RawMessage{"cpu": json.RawMessage(`{"model":"a<b"}`)}
+	if err := c.Update(t.Context(), stored); err != nil {
+		t.Fatal(err)
+	}
+	c.replaceVMI(kubeVirtVMI(t, c.vm(), "2", 2, recordText(t, stored.Spec.Hardware)))
+	now := c.reconciledHardware().Spec.Hardware
+	if _, added := now.Devices["disk.y"]; !added || now.SchemaVersion != 2 || !cmp.Equal(now.Unknown, read(t, recordText(t, stored.Spec.Hardware)).Unknown) {
+		t.Errorf("%+v", now)
+	}
+}
+
+func read(t *testing.T, text string) (out record.Record) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // TestNoRecordOfKubeVirtsGuest: for these guests no GuestHardware is created, or the existing one stays.
 func TestNoRecordOfKubeVirtsGuest(t *testing.T) {
 	foreign := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Name: key.Name, Namespace: key.Namespace}}
