@@ -160,7 +160,7 @@ func (t *tree) readCPUs() []CPU {
 // hosts, so that their disks have '/host' in the path too.
 func (t *tree) readDisk(name string, f map[string]string) Disk {
 	d := Disk{
-		Name: name, Serial: f["serial"], Model: f["model"], Path: f["path"], PCI: lastPCI(f["path"]),
+		Name: name, Serial: f["serial"], Model: f["model"], Path: f["path"], PCI: lastPCI(f["path"]), Link: f["link"],
 		// The kernel counts in 512 bytes whatever the block size.
 		Bytes:         t.parseNumber(f["sectors"], 10) * 512,
 		ReadOnly:      f["readonly"] == "1",
@@ -193,7 +193,7 @@ func (t *tree) readDisk(name string, f map[string]string) Disk {
 // readNIC reads a network interface. A device without a driver has none, and so no facts here.
 func (t *tree) readNIC(name string, f map[string]string) NIC {
 	return NIC{
-		Name: name, MAC: f["mac"], PCI: lastPCI(f["path"]), Driver: f["driver"],
+		Name: name, MAC: f["mac"], PCI: lastPCI(f["path"]), Driver: f["driver"], Predictable: f["predictable"],
 		MTU: int(t.parseNumber(f["mtu"], 10)), Queues: int(t.parseNumber(f["queues"], 10)),
 	}
 }

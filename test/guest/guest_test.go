@@ -65,6 +65,9 @@ func TestBuild(t *testing.T) {
 func TestBoot(t *testing.T) {
 	t.Parallel()
 	kernel, initramfs := image(t)
+	if err := AddUdev(initramfs); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), generous)
 	defer cancel()
 	// An Intel model, since Linux sees threads on TCG's AMD models as cores.
@@ -132,9 +135,9 @@ func checkMachine(t *testing.T, report Report) {
 func checkDevices(t *testing.T, report Report) {
 	t.Helper()
 	disks := []Disk{
-		{Name: "sda", Bytes: 2 << 20, Serial: "SATA-3", Bus: "sata", PCI: "0000:00:1f.2", Port: 3},
-		{Name: "sdb", Bytes: 3 << 20, Serial: "SCSI-2-1", Bus: "scsi", PCI: "0000:00:05.0", Port: -1},
-		{Name: "vda", Bytes: 1 << 20, Serial: "VIRTIO-1", Bus: "virtio", PCI: "0000:00:04.0", Port: -1},
+		{Name: "sda", Bytes: 2 << 20, Serial: "SATA-3", Bus: "sata", PCI: "0000:00:1f.2", Port: 3, Link: "pci-0000:00:1f.2-ata-4.0"},
+		{Name: "sdb", Bytes: 3 << 20, Serial: "SCSI-2-1", Bus: "scsi", PCI: "0000:00:05.0", Port: -1, Link: "pci-0000:00:05.0-scsi-0:0:2:1"},
+		{Name: "vda", Bytes: 1 << 20, Serial: "VIRTIO-1", Bus: "virtio", PCI: "0000:00:04.0", Port: -1, Link: "pci-0000:00:04.0"},
 	}
 	// sda and sdb depend on which controller answers first; serials tell them apart.
 	bySerial := cmpopts.SortSlices(func(a, b Disk) bool { return a.Serial < b.Serial })
@@ -148,8 +151,8 @@ func checkDevices(t *testing.T, report Report) {
 		}
 	}
 	nics := []NIC{
-		{MAC: "52:54:00:00:00:01", PCI: "0000:01:00.0", MTU: 1500, Queues: 1, Driver: "virtio_net"},
-		{MAC: "52:54:00:00:00:02", PCI: "0000:00:08.0", MTU: 1500, Queues: 1, Driver: "e1000e"},
+		{MAC: "52:54:00:00:00:01", PCI: "0000:01:00.0", MTU: 1500, Queues: 1, Driver: "virtio_net", Predictable: "enp1s0"},
+		{MAC: "52:54:00:00:00:02", PCI: "0000:00:08.0", MTU: 1500, Queues: 1, Driver: "e1000e", Predictable: "enp0s8"},
 	}
 	byMAC := cmpopts.SortSlices(func(a, b NIC) bool { return a.MAC < b.MAC })
 	if diff := cmp.Diff(nics, report.NICs, cmpopts.IgnoreFields(NIC{}, "Name"), byMAC); diff != "" {

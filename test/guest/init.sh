@@ -89,6 +89,14 @@ serial_of() {
 	done
 }
 
+# udev BUILTIN PATH: the properties that udev's builtin gives to a device; nothing without udev, see AddUdev.
+udev() {
+	[ -x /udev/udevadm ] && /udev/loader --library-path /udev /udev/udevadm test-builtin "$1" "$2" 2>/dev/null
+}
+
+# property NAME TEXT: the value of a property of udev.
+property() { echo "$2" | sed -n "s/^$1=//p"; }
+
 report() {
 	fact kernel "$(uname -r)"
 	file cmdline /proc/cmdline
@@ -188,6 +196,8 @@ report() {
 		# shellcheck disable=SC2012 # the names are 0, 1, ...
 		fact "disk.$n.queues" "$(ls "$disk/mq" 2>/dev/null | wc -l)"
 		# ataN counts over all controllers; the port on its controller is in port_no.
+		links=$(udev path_id "$disk")
+		[ -n "$links" ] && fact "disk.$n.link" "$(property ID_PATH "$links")"
 		ata=$(echo "$dev" | sed -n 's,.*/\(ata[0-9]*\)/.*,\1,p')
 		[ -n "$ata" ] && file "disk.$n.ataport" "/sys/class/ata_port/$ata/port_no"
 	done
@@ -197,6 +207,12 @@ report() {
 		fact "nic.$n.path" "$(readlink -f "$nic/device")"
 		file "nic.$n.mac" "$nic/address"
 		file "nic.$n.mtu" "$nic/mtu"
+		names=$(udev net_id "$nic")
+		# The order of NamePolicy in systemd's 99-default.link.
+		for kind in ONBOARD SLOT PATH; do
+			called=$(property "ID_NET_NAME_$kind" "$names")
+			[ -n "$called" ] && fact "nic.$n.predictable" "$called" && break
+		done
 		fact "nic.$n.driver" "$(basename "$(readlink -f "$nic/device/driver")")"
 		# shellcheck disable=SC2012 # the names are rx-0, rx-1, ...
 		fact "nic.$n.queues" "$(ls -d "$nic"/queues/rx-* | wc -l)"

@@ -87,6 +87,8 @@ type Disk struct {
 	Port int
 	// Path is the device's directory in sysfs.
 	Path string
+	// Link is the name that udev gives to the disk in /dev/disk/by-path; empty in a guest without udev.
+	Link string
 }
 
 // NIC is one network interface that has a device behind it.
@@ -97,6 +99,8 @@ type NIC struct {
 	MTU    int
 	Queues int    // receive queues
 	Driver string // virtio_net, e1000e
+	// Predictable is the name that udev gives to the interface on a system with systemd; empty in a guest without udev.
+	Predictable string
 }
 
 // PCIFunction is one PCI function. All numbers are four (class: six) lower case hex digits.
