@@ -285,14 +285,15 @@ if [ -n "$vault" ]; then
 	while true; do sleep 3600; done
 fi
 
-# Written in one go and counted, so that a reader can tell a whole report from a torn one.
-report >/report 2>/dev/null
-{
+# whole_report: written in one go and counted, so that a reader can tell a whole report from a torn one.
+whole_report() {
+	report >/report 2>/dev/null
 	echo
 	echo "KILN-REPORT-BEGIN"
 	cat /report
 	echo "KILN-REPORT-END $(wc -l </report)"
-} >/dev/ttyS0
+}
+whole_report >/dev/ttyS0
 
 # kiln.mark=TEXT: says what mark each disk but seeds has, and writes this one to those that can be written. The mark is in the last sector of the first
 # MiB: no partition table and no partition of a boot disk lies there (disk.go).
@@ -308,7 +309,7 @@ if [ -n "$mark" ]; then
 	echo "KILN-MARKED $mark" >/dev/ttyS0
 fi
 
-# kiln.serve=PORT: asks for an address by DHCP, and answers HTTP at that port with its address, and lines of the console.
+# kiln.serve=PORT: asks for an address by DHCP, and answers HTTP at that port with its address, at /boot with the ID of its boot, and lines of the console.
 port=$(told serve)
 if [ -n "$port" ]; then
 	nic=$(ls /sys/class/net | grep -v '^lo$' | head -n 1)
@@ -319,6 +320,7 @@ if [ -n "$port" ]; then
 	printf '#!/bin/busybox sh\n[ "$1" = bound ] || exit 0\nip addr add "$ip/$mask" dev "$interface"\nip route add "$router" dev "$interface"\nip route add default via "$router"\necho "guest at $ip" >/www/index.html\n' >/dhcp
 	chmod +x /dhcp
 	udhcpc -i "$nic" -s /dhcp -n -q -t 10 -T 1 >/dev/null 2>&1
+	cat /proc/sys/kernel/random/boot_id >/www/boot
 	httpd -p "$port" -h /www
 	# What is typed at the console is answered.
 	while read -r line; do echo "KILN-HEARD $line" >/dev/ttyS0; done </dev/ttyS0 &
@@ -348,7 +350,7 @@ if [ -n "$url" ]; then
 fi
 
 # kiln.grow=1: brings CPUs and memory online that are plugged in, as udev does, and says what there is after each change: CPUs, KiB of memory, network cards,
-# disks, and how many of the cards have a link.
+# disks, how many of the cards have a link, and drives with a medium. With kiln.serve, /report has a report of what there is then.
 if [ -n "$(told grow)" ]; then
 	umount /seed/* 2>/dev/null # a drive whose medium is mounted keeps it
 	was=
@@ -369,7 +371,10 @@ if [ -n "$(told grow)" ]; then
 			case "$disk" in */sr*) dd if="/dev/${disk##*/}" of=/dev/null bs=2048 count=1 2>/dev/null && media=$((media + 1)) ;; esac
 		done
 		now="$(grep -c '^processor' /proc/cpuinfo) $(awk '/^MemTotal:/ {print $2}' /proc/meminfo) $nics $disks $links $media"
-		[ "$now" = "$was" ] || echo "KILN-HAS $now" >/dev/ttyS0
+		if [ "$now" != "$was" ]; then
+			echo "KILN-HAS $now" >/dev/ttyS0
+			[ -d /www ] && whole_report >/www/new && mv /www/new /www/report
+		fi
 		was=$now
 		sleep 1
 	done

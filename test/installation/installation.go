@@ -48,17 +48,28 @@ func (i *Installation) Install(ctx context.Context, n *node.Node) (err error) {
 	return i.apply(ctx, n)
 }
 
-// images makes the images of Kiln, and the further ones.
-func (i *Installation) images(ctx context.Context) error {
-	// Not bin/images: others build images there, with other tags, and Import may come much later.
-	archives := filepath.Join(i.Dir, "images")
-	build := exec.CommandContext(ctx, "go", "run", "./manifests/images", "-o", archives, "-cache", filepath.Join("bin", "images", "cache"),
-		"-version", tag, "kiln", "launcher")
-	build.Dir = i.Root
+// WriteImages writes archives of images of this tree below a folder, with a version of their programs, which is also their tag. It returns the paths of the
+// archives.
+func WriteImages(ctx context.Context, root, dir, version string, names ...string) (archives []string, err error) {
+	// Not bin/images: others build images there, with other tags, and archives may be imported much later.
+	out := filepath.Join(dir, "images")
+	build := exec.CommandContext(ctx, "go", append([]string{"run", "./manifests/images", "-o", out, "-cache", filepath.Join("bin", "images", "cache"),
+		"-version", version}, names...)...)
+	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("images: %w\n%s", err, out)
+		return nil, fmt.Errorf("images: %w\n%s", err, out)
 	}
-	i.archives = []string{filepath.Join(archives, "kiln.tar"), filepath.Join(archives, "launcher.tar")}
+	for _, name := range names {
+		archives = append(archives, filepath.Join(out, name+".tar"))
+	}
+	return archives, nil
+}
+
+// images makes the images of Kiln, and the further ones.
+func (i *Installation) images(ctx context.Context) (err error) {
+	if i.archives, err = WriteImages(ctx, i.Root, i.Dir, tag, "kiln", "launcher"); err != nil {
+		return err
+	}
 	for image, content := range i.Images {
 		root := &archive.Root{}
 		for name, source := range content {

@@ -1,0 +1,82 @@
+package virtlauncher
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+
+	v1 "kubevirt.io/api/core/v1"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/test/nightly"
+)
+
+// kiln is what is installed beside KubeVirt; nil while KubeVirt is alone.
+var kiln *Kiln
+
+// both runs the same test with KubeVirt alone, which only 'make nightly' does, and with Kiln beside it. It begins with what the last test has left, because
+// installing and removing Kiln takes half a minute.
+func both(t *testing.T, drive func(space)) {
+	require(t)
+	ways := []string{"alone", "beside"}
+	if kiln != nil {
+		ways = []string{"beside", "alone"}
+	}
+	for _, way := range ways {
+		t.Run(way, func(t *testing.T) {
+			if way == "alone" {
+				nightly.Only(t)
+				removeKiln(t)
+			} else {
+				installKiln(t)
+			}
+			drive(newSpace(t))
+		})
+	}
+}
+
+// installKiln installs Kiln without the hook, unless it is installed.
+func installKiln(t *testing.T) {
+	t.Helper()
+	if kiln != nil {
+		return
+	}
+	made := &Kiln{Root: "../..", Dir: filepath.Join(installed.Dir, "first"), Version: "first"}
+	if err := made.Install(t.Context(), nodes...); err != nil {
+		t.Fatal(err)
+	}
+	kiln = made
+}
+
+// removeKiln removes Kiln, if it is installed.
+func removeKiln(t *testing.T) {
+	t.Helper()
+	if kiln == nil {
+		return
+	}
+	if err := kiln.Remove(context.WithoutCancel(t.Context()), shared); err != nil {
+		t.Fatal(err)
+	}
+	kiln = nil
+}
+
+// treated waits until Kiln's controller has pinned a VM, and checks that admission has given its VMI the pins; without Kiln it checks that nobody did. Kiln has
+// no container in the pod in any case.
+func (g space) treated(name string) {
+	g.Helper()
+	vmi := g.vmi(name)
+	if kiln == nil {
+		if vm := g.vm(name); vm.Annotations[v1alpha1.AnnotationPins] != "" || vmi.Annotations[v1alpha1.AnnotationPins] != "" {
+			g.Errorf("without Kiln the VM has annotations %v, its VMI %v", vm.Annotations, vmi.Annotations)
+		}
+		return
+	}
+	var vm v1.VirtualMachine
+	g.eventually("Kiln has pinned "+name, func() (bool, any) {
+		vm = g.vm(name)
+		return vm.Annotations[v1alpha1.AnnotationPins] != "" && vm.Annotations[v1alpha1.AnnotationIdentity] != "", vm.Annotations
+	})
+	if vmi.Annotations[v1alpha1.AnnotationPins] != vm.Annotations[v1alpha1.AnnotationPins] {
+		g.Errorf("the VMI has the pins '%s', the VM '%s'", vmi.Annotations[v1alpha1.AnnotationPins], vm.Annotations[v1alpha1.AnnotationPins])
+	}
+}
