@@ -15,7 +15,8 @@ const (
 type request struct {
 	why, by, input string
 	args           []string
-	// waits says that it is refused while nobody answers. Asked are the paths that are asked, where somebody does.
+	// waits says that it is refused while nobody answers and a GuestPolicy denies; of a pod, also if none does. Asked are the paths that are asked, where
+	// somebody answers.
 	waits bool
 	asked []string
 }
@@ -84,8 +85,7 @@ var othersWrite = []request{
 	{why: "a VMI of a replica set", by: virtController, input: aVMI("new", "VirtualMachineInstanceReplicaSet"), args: []string{"create", "-f", "-"}, waits: true,
 		asked: []string{mutatesVMI, judgesVMI}},
 	{why: "an edit of a VMI", by: "eve", args: patched("vmi/web", `{"spec":{"domain":{"cpu":{"sockets":2}}}}`), waits: true, asked: []string{judgesVMI}},
-	{why: "an instancetype", by: "eve", input: anInstancetype("mine"), args: []string{"create", "-f", "-"}, waits: true,
-		asked: []string{"/validate/instancetypes"}},
+	{why: "an instancetype", by: "eve", input: anInstancetype("mine"), args: []string{"create", "-f", "-"}, asked: []string{"/validate/instancetypes"}},
 	// As without Kiln: KubeVirt's RBAC and webhooks say who writes statuses.
 	{why: "a status that an administrator mends", by: "eve", args: patched("vm/web", `{"status":{"ready":false}}`, "status")},
 	{why: "an annotation, which a policy may be about", by: "eve", args: patched("vm/web", `{"metadata":{"annotations":{"example.com/note":"x"}}}`), waits: true,

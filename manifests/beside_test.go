@@ -2,6 +2,7 @@ package manifests_test
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"encoding/pem"
 	"net/http/httptest"
 	"slices"
@@ -10,11 +11,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/guestpolicy"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestBesideKubeVirt: overlay beside-kubevirt on an API server with definitions as KubeVirt has them. Nobody answers for Kiln at first: KubeVirt goes on, and
-// what somebody else has written waits. Then somebody answers. The pods of component beside-kubevirt/plugin are among it.
+// TestBesideKubeVirt: overlay beside-kubevirt on an API server with definitions as KubeVirt has them. Nobody answers for Kiln at first: everything is admitted,
+// except pods that need the hook. With a GuestPolicy that denies, KubeVirt goes on, and VMs and VMIs that somebody else has written wait. Then somebody answers.
+// The pods of component beside-kubevirt/plugin are among it.
 func TestBesideKubeVirt(t *testing.T) {
 	p := startPlane(t)
 	p.kubectl(t, kubeVirtsDefinitions(t), "apply", "--server-side", "-f", "-")
@@ -30,10 +35,6 @@ func TestBesideKubeVirt(t *testing.T) {
 	if after := p.kubectl(t, "", "get", "crd", "-l", "kilnvm.io/uninstall!=keep", "-o", "jsonpath={.items[*].metadata.resourceVersion}"); after != before {
 		t.Errorf("definitions of KubeVirt's are changed: resource versions %s, then %s", before, after)
 	}
-	eventually(t, "the webhooks are asked", func() bool {
-		_, err := p.try("", aVM("probe", "Halted"), "create", "--dry-run=server", "-f", "-")
-		return err != nil
-	})
 	configurations := slices.DeleteFunc(documents(t, kustomized(t, withPlugin)), func(object *unstructured.Unstructured) bool {
 		return !strings.HasSuffix(object.GetKind(), "WebhookConfiguration")
 	})
@@ -50,8 +51,18 @@ func TestBesideKubeVirt(t *testing.T) {
 		return err != nil
 	})
 	for _, write := range slices.Concat(kubeVirtWrites, othersWrite, podWrites) {
+		write.waits = write.waits && slices.Equal(write.asked, mutatesPod)
 		write.while(t, p, "Kiln is down", nil)
 	}
+	denyAll(t, p)
+	eventually(t, "the webhooks of a policy are asked", func() bool {
+		_, err := p.try("", aVM("probe", "Halted"), "create", "--dry-run=server", "-f", "-")
+		return err != nil
+	})
+	for _, write := range slices.Concat(kubeVirtWrites, othersWrite, podWrites) {
+		write.while(t, p, "Kiln is down and a policy denies", nil)
+	}
+	p.kubectl(t, "", "patch", "validatingwebhookconfiguration/kiln-policies", "--type=merge", `-p={"webhooks":null}`)
 	asked := &recorder{}
 	server := httptest.NewTLSServer(asked)
 	defer server.Close()
@@ -63,6 +74,24 @@ func TestBesideKubeVirt(t *testing.T) {
 	for _, write := range slices.Concat(kubeVirtWrites, othersWrite, podWrites) {
 		write.while(t, p, "Kiln answers", asked)
 	}
+}
+
+// denyAll writes the webhooks of kiln-policies, as the controller does while a GuestPolicy denies.
+func denyAll(t *testing.T, p plane) {
+	t.Helper()
+	var of admissionv1.ValidatingWebhookConfiguration
+	if err := json.Unmarshal([]byte(p.kubectl(t, "", "get", "validatingwebhookconfiguration/kiln-validating", "-o", "json")), &of); err != nil {
+		t.Fatal(err)
+	}
+	closed := guestpolicy.FailClosed(of.Webhooks, []v1alpha1.GuestPolicy{{}})
+	if len(closed) != 2 {
+		t.Fatalf("%d webhooks of a policy that denies, want VMs and VMIs", len(closed))
+	}
+	patch, err := json.Marshal(map[string]any{"webhooks": closed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.kubectl(t, "", "patch", "validatingwebhookconfiguration/kiln-policies", "--type=merge", "-p="+string(patch))
 }
 
 // while does the request, and compares who was asked; nil where nobody answers.
@@ -89,13 +118,14 @@ func (w request) while(t *testing.T, p plane, what string, asked *recorder) {
 	}
 }
 
-// TestBesideKubeVirtConditions: the component beside-kubevirt adds conditions to the webhooks, and removes none.
+// TestBesideKubeVirtConditions: the component beside-kubevirt adds conditions to the webhooks, and removes none. Its timeouts are at most 2 seconds.
 func TestBesideKubeVirtConditions(t *testing.T) {
 	hooks := func(base string) map[string]map[string]any {
 		all := map[string]map[string]any{}
 		for _, object := range documents(t, built(t, base)) {
 			if strings.HasSuffix(object.GetKind(), "WebhookConfiguration") {
-				for _, hook := range object.Object["webhooks"].([]any) {
+				listed, _ := object.Object["webhooks"].([]any)
+				for _, hook := range listed {
 					hook := hook.(map[string]any)
 					all[hook["name"].(string)] = hook
 				}
@@ -107,7 +137,7 @@ func TestBesideKubeVirtConditions(t *testing.T) {
 	for name, hook := range now {
 		if of, is := strings.CutPrefix(name, "kubevirt."); is {
 			for field := range base[of] {
-				if !slices.Contains([]string{"name", "failurePolicy", "matchConditions", "rules"}, field) && !cmp.Equal(base[of][field], hook[field]) {
+				if !slices.Contains([]string{"name", "failurePolicy", "matchConditions", "rules", "timeoutSeconds"}, field) && !cmp.Equal(base[of][field], hook[field]) {
 					t.Errorf("%s: %s is %v, and '%s' has %v", name, field, hook[field], of, base[of][field])
 				}
 			}
@@ -120,7 +150,10 @@ func TestBesideKubeVirtConditions(t *testing.T) {
 				t.Errorf("%s lacks %v", name, condition)
 			}
 		}
-		hook, is := without(hook, "matchConditions"), without(base[name], "matchConditions")
+		if seconds := hook["timeoutSeconds"].(float64); seconds > 2 {
+			t.Errorf("%s: a create waits %v s for it", name, seconds)
+		}
+		hook, is := without(hook, "matchConditions", "failurePolicy", "timeoutSeconds"), without(base[name], "matchConditions", "failurePolicy", "timeoutSeconds")
 		if diff := cmp.Diff(is, hook); diff != "" {
 			t.Errorf("%s: -rotation +beside-kubevirt\n%s", name, diff)
 		}
@@ -130,10 +163,10 @@ func TestBesideKubeVirtConditions(t *testing.T) {
 	}
 }
 
-func without(of map[string]any, key string) map[string]any {
+func without(of map[string]any, keys ...string) map[string]any {
 	rest := map[string]any{}
 	for k, v := range of {
-		if k != key {
+		if !slices.Contains(keys, k) {
 			rest[k] = v
 		}
 	}
@@ -169,6 +202,9 @@ func kubeVirtsDefinitions(t *testing.T) string {
 func readBack(t *testing.T, p plane, configurations []*unstructured.Unstructured) {
 	t.Helper()
 	for _, want := range configurations {
+		if want.Object["webhooks"] == nil {
+			continue // the controller writes them
+		}
 		got := documents(t, p.kubectl(t, "", "get", want.GetKind(), want.GetName(), "-o", "yaml"))[0]
 		if diff := cmp.Diff(want.Object["webhooks"], got.Object["webhooks"]); diff != "" {
 			t.Errorf("%s: -applied +read\n%s", want.GetName(), diff)
@@ -181,6 +217,9 @@ func answeredBy(t *testing.T, p plane, configurations []*unstructured.Unstructur
 	t.Helper()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	for _, configuration := range configurations {
+		if configuration.Object["webhooks"] == nil {
+			continue
+		}
 		for _, hook := range configuration.Object["webhooks"].([]any) {
 			client := hook.(map[string]any)["clientConfig"].(map[string]any)
 			path := client["service"].(map[string]any)["path"].(string)

@@ -22,6 +22,7 @@ const KindGuestPolicy = "GuestPolicy"
 // +kubebuilder:printcolumn:name="Actions",type=string,JSONPath=`.spec.validationActions`
 // +kubebuilder:printcolumn:name="First Validation",type=string,JSONPath=`.spec.validations[*].expression`,priority=1
 // +kubebuilder:printcolumn:name="Accepted",type=string,JSONPath=`.status.conditions[?(@.type=="Accepted")].status`
+// +kubebuilder:printcolumn:name="Enforced",type=string,JSONPath=`.status.conditions[?(@.type=="Enforced")].status`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type GuestPolicy struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -40,7 +41,8 @@ type GuestPolicyList struct {
 
 // GuestPolicyStatus is what Kiln's controller reports about a policy.
 type GuestPolicyStatus struct {
-	// conditions are of type Accepted, which is False if the policy does not compile. The failurePolicy then decides.
+	// conditions are of the types Accepted, which is False if the policy does not compile, so that its failurePolicy decides, and Enforced. Enforced is on
+	// policies with action Deny: it is True if the API server refuses the objects of the policy while Kiln does not answer.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -48,6 +50,19 @@ type GuestPolicyStatus struct {
 
 // ReasonNotCompiled is a reason of ConditionAccepted. It means that an expression of the GuestPolicy does not compile.
 const ReasonNotCompiled = "NotCompiled"
+
+// ConditionEnforced is on GuestPolicies with action Deny. It reports whether the API server refuses the objects of the policy while Kiln does not answer.
+const ConditionEnforced = "Enforced"
+
+// Reasons of ConditionEnforced.
+const (
+	// ReasonRegistered means that the API server must ask Kiln about the objects of the policy.
+	ReasonRegistered = "Registered"
+	// ReasonNotRegistered means that a webhook configuration does not exist or lacks the webhooks that judge the policy.
+	ReasonNotRegistered = "NotRegistered"
+	// ReasonMayBeSkipped means that the policy has failurePolicy Ignore, and that its objects are admitted while Kiln does not answer.
+	ReasonMayBeSkipped = "MayBeSkipped"
+)
 
 // GuestPolicySpec has the objects that a policy judges, and its rules.
 type GuestPolicySpec struct {
@@ -83,7 +98,8 @@ type GuestPolicySpec struct {
 	// +listMapKey=key
 	AuditAnnotations []GuestPolicyAnnotation `json:"auditAnnotations,omitempty"`
 	// failurePolicy is the effect of an expression that does not compile, or fails when it is evaluated: Fail refuses the object, Ignore returns a warning.
-	// Default: Fail.
+	// If the webhooks of VMs have failurePolicy Ignore, as beside KubeVirt, Fail also means that objects of a policy with action Deny are refused while Kiln
+	// does not answer. Default: Fail.
 	// +kubebuilder:validation:Enum=Fail;Ignore
 	FailurePolicy GuestPolicyFailure `json:"failurePolicy,omitempty"`
 }

@@ -1,21 +1,16 @@
 package guestpolicy
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/policy"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache/informertest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
 // written is a policy with one expression.
@@ -99,46 +94,5 @@ func TestSet(t *testing.T) {
 	}
 	if len(held) != 2 || held[0] != first["a"] {
 		t.Error("what a review holds has changed under it")
-	}
-}
-
-// TestAccepted: the condition says whether a policy compiles, and where it does not, and is written once.
-func TestAccepted(t *testing.T) {
-	scheme := runtime.NewScheme()
-	if err := v1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	cluster := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.GuestPolicy{}).
-		WithObjects(written("good", "1", 7, "true"), written("bad", "2", 7, "object.spec.nothing == 1")).Build()
-	c := &Controller{Client: cluster}
-	for _, test := range []struct {
-		name   string
-		status metav1.ConditionStatus
-		reason string
-		words  string
-	}{
-		{"good", metav1.ConditionTrue, v1alpha1.ReasonAccepted, ""},
-		{"bad", metav1.ConditionFalse, v1alpha1.ReasonNotCompiled, "undefined field 'nothing'"},
-	} {
-		key := ctrl.Request{NamespacedName: client.ObjectKey{Name: test.name}}
-		var first, second v1alpha1.GuestPolicy
-		for _, read := range []*v1alpha1.GuestPolicy{&first, &second} {
-			if _, err := c.Reconcile(t.Context(), key); err != nil {
-				t.Fatal(err)
-			}
-			if err := cluster.Get(t.Context(), key.NamespacedName, read); err != nil {
-				t.Fatal(err)
-			}
-		}
-		got := meta.FindStatusCondition(first.Status.Conditions, v1alpha1.ConditionAccepted)
-		if got == nil || got.Status != test.status || got.Reason != test.reason || got.ObservedGeneration != 7 || !strings.Contains(got.Message, test.words) {
-			t.Errorf("%s: %+v", test.name, got)
-		}
-		if first.ResourceVersion != second.ResourceVersion {
-			t.Errorf("%s is written again, and nothing has changed", test.name)
-		}
-	}
-	if _, err := c.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "gone"}}); err != nil {
-		t.Errorf("a policy that was deleted: %v", err)
 	}
 }

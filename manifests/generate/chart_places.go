@@ -130,8 +130,11 @@ var certificates = func() []place {
 		of(controller, args, when(both(subresources, rotates), "- --apiserver-cert-dir=/etc/kiln/apiserver")),
 		of(controller, containerOf(controller)+"+", when(readsFiles, mountsFiles)),
 		of(controller, pod+"+", when(readsFiles, hasFiles)),
-		{configurations, "", "webhooks.*.clientConfig.+", with(`include "kiln.bundle" $`, "caBundle: {{ . }}")},
-		{configurations, "", "metadata.+", injectedFrom("kiln-webhook")},
+		// kiln-policies has the webhooks that the controller copies from kiln-validating.
+		{configurations, "kiln-mutating", "webhooks.*.clientConfig.+", with(`include "kiln.bundle" $`, "caBundle: {{ . }}")},
+		{configurations, "kiln-validating", "webhooks.*.clientConfig.+", with(`include "kiln.bundle" $`, "caBundle: {{ . }}")},
+		{configurations, "kiln-mutating", "metadata.+", injectedFrom("kiln-webhook")},
+		{configurations, "kiln-validating", "metadata.+", injectedFrom("kiln-webhook")},
 		{services, "", "spec.+", with(`include "kiln.apiserver-bundle" $`, "caBundle: {{ . }}")},
 		{services, "", "metadata.+", injectedFrom("kiln-apiserver")},
 		of("kiln-webhook", mounted, `{{ include "kiln.secret" . | quote }}`),

@@ -46,7 +46,7 @@ func runAll(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	if shared, err = start(ctx, dir, cluster.Options{Guests: "kubevirt"}); err != nil {
+	if shared, err = start(ctx, dir, cluster.Options{Guests: "kubevirt", WebhookTimeout: 15}); err != nil {
 		return 0, err
 	}
 	if code = m.Run(); code != 0 {

@@ -38,6 +38,9 @@ type Options struct {
 	Hook, HookProtocol string
 	// Replicas of the webhook, behind one address, and of the controller; 0 means one.
 	Replicas int
+	// WebhookTimeout is the timeoutSeconds of each webhook; 0 for the timeouts of the manifests. Beside KubeVirt these are so short that on a busy machine an
+	// object may be admitted without judgement, which a test of verdicts must not meet.
+	WebhookTimeout int64
 	// Overlay is the folder of manifests that is installed; empty means overlays/rotation.
 	Overlay string
 	// Drain is the time for which a replica of the webhook serves on after it was asked to stop.

@@ -14,6 +14,8 @@ import (
 const (
 	mutating   = "mutatingwebhookconfiguration/kiln-mutating"
 	validating = "validatingwebhookconfiguration/kiln-validating"
+	// policed has the webhooks that the controller writes while a GuestPolicy denies.
+	policed = "validatingwebhookconfiguration/kiln-policies"
 
 	// probed is the only name that the webhook is asked about until it is known to be reached.
 	probed = "kiln-probe"
@@ -75,6 +77,9 @@ func (c *Cluster) redirect(hook map[string]any, url string, only map[string]any)
 		client["caBundle"] = base64.StdEncoding.EncodeToString(c.CA)
 	}
 	hook["clientConfig"] = client
+	if c.WebhookTimeout > 0 {
+		hook["timeoutSeconds"] = c.WebhookTimeout
+	}
 	if only != nil {
 		conditions, _ := hook["matchConditions"].([]any)
 		hook["matchConditions"] = append(conditions, only)
@@ -145,7 +150,7 @@ func (c *Cluster) vacant(ctx context.Context) error {
 
 // unregister removes the webhook configurations, and the certificate for the name that this run was called by.
 func (c *Cluster) unregister(ctx context.Context) error {
-	for _, args := range [][]string{{mutating, validating}, {"secret/kiln-webhook-tls", "-n", c.Namespace}} {
+	for _, args := range [][]string{{mutating, validating, policed}, {"secret/kiln-webhook-tls", "-n", c.Namespace}} {
 		if _, stderr, err := c.Kubectl(ctx, "", append([]string{"delete", "--ignore-not-found"}, args...)...); err != nil {
 			return withOutput(err, stderr)
 		}

@@ -14,7 +14,8 @@ func (p plane) withAPIServer(t *testing.T, install, uninstall func()) {
 		const status = `jsonpath={.status.conditions[?(@.type=="NamespaceDeletionDiscoveryFailure")].status}`
 		return p.must(t, "get", "namespace", "ends", "-o", status) == "True"
 	})
-	p.must(t, "delete", "mutatingwebhookconfiguration/kiln-mutating", "validatingwebhookconfiguration/kiln-validating")
+	p.must(t, "delete", "mutatingwebhookconfiguration/kiln-mutating", "validatingwebhookconfiguration/kiln-validating",
+		"validatingwebhookconfiguration/kiln-policies")
 	p.must(t, "delete", "--ignore-not-found", first, second)
 	p.eventually(t, "the namespace is gone while the Deployment is there", func() bool {
 		return p.must(t, "get", "namespace", "ends", "--ignore-not-found", "-o", "name") == ""

@@ -75,7 +75,8 @@ func (p plane) withKubectl(t *testing.T) {
 	p.must(t, "apply", "--server-side", "-k", "../../manifests/overlays/rotation")
 	p.eventually(t, "the webhook is asked again", func() bool { return p.refused(t) })
 	// What docs/install.md says.
-	p.must(t, "delete", "mutatingwebhookconfiguration/kiln-mutating", "validatingwebhookconfiguration/kiln-validating")
+	p.must(t, "delete", "mutatingwebhookconfiguration/kiln-mutating", "validatingwebhookconfiguration/kiln-validating",
+		"validatingwebhookconfiguration/kiln-policies")
 	p.must(t, "delete", "--ignore-not-found", "apiservice/v1.subresources.kubevirt.io", "apiservice/v1alpha3.subresources.kubevirt.io")
 	p.must(t, "delete", "-k", "../../manifests/overlays/rotation", "-l", "kilnvm.io/uninstall!=keep", "--ignore-not-found", "--timeout=60s")
 	p.uninstalled(t)
@@ -110,7 +111,8 @@ func (p plane) withHelm(t *testing.T) {
 
 	p.upgraded(t)
 	// What docs/install.md says, in its order.
-	p.must(t, "delete", "mutatingwebhookconfiguration/kiln-mutating", "validatingwebhookconfiguration/kiln-validating")
+	p.must(t, "delete", "mutatingwebhookconfiguration/kiln-mutating", "validatingwebhookconfiguration/kiln-validating",
+		"validatingwebhookconfiguration/kiln-policies")
 	p.create(t, "before", "")
 	p.helm(t, "uninstall", "kiln")
 	p.uninstalled(t)
