@@ -18,6 +18,9 @@ import (
 // wordsOfInit are the hidden subcommand that is process 1 of a node, and wordsOfInside that which it starts.
 var wordsOfInit, wordsOfInside = []string{"node", "init"}, []string{"node", "inside"}
 
+// wordsOfMachine are the hidden subcommand that runs a node on a machine of its own.
+var wordsOfMachine = []string{"node", "machine"}
+
 func nodeCommand() *cobra.Command {
 	root := &cobra.Command{Use: "node", Short: "Real Kubernetes nodes with containers, in namespaces of their own"}
 	root.AddCommand(
@@ -42,6 +45,9 @@ func nodeCommand() *cobra.Command {
 		&cobra.Command{Use: wordsOfInside[1], Args: cobra.NoArgs, Hidden: true, RunE: func(*cobra.Command, []string) error {
 			return node.Inside(os.Stdin, os.Stdout)
 		}},
+		&cobra.Command{Use: wordsOfMachine[1], Args: cobra.NoArgs, Hidden: true, RunE: func(*cobra.Command, []string) error {
+			return node.RunOnMachine(os.Stdin, os.Stdout, wordsOfInit...)
+		}},
 	)
 	return root
 }
@@ -55,7 +61,8 @@ func nodeRunCommand() *cobra.Command {
 			"is the name of a node, which is started; the first has the control plane. When pods can run on it, one line\n" +
 			"of JSON goes to standard output; the type 'node.Ready' has its fields. It needs root.\n" +
 			"Other lines are about nodes but the first, and are answered by '{}': 'kill NAME' ends its processes as a power\n" +
-			"failure does, and its name starts it again; 'disconnect NAME' and 'connect NAME' pull its cable and put it in.",
+			"failure does, and its name starts it again; 'disconnect NAME' and 'connect NAME' pull its cable and put it in.\n" +
+			"'prepare NAME' writes the files of a node that runs on another machine; the type 'node.Prepared' has the answer's fields.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runNodes(cmd.Context(), o) },
 	}
@@ -139,12 +146,18 @@ func executeLine(ctx context.Context, cluster *node.Cluster, line string) (answe
 		return ready, err
 	}
 	switch verb {
+	case "prepare":
+		prepared, err := cluster.Prepare(name)
+		if err != nil {
+			return nil, fmt.Errorf("'%s': %w", line, err)
+		}
+		return prepared, nil
 	case "kill":
 		err = cluster.Kill(name)
 	case "disconnect", "connect":
 		err = cluster.Connect(name, verb == "connect")
 	default:
-		err = errors.New("it is not 'NAME', 'kill NAME', 'disconnect NAME' or 'connect NAME'")
+		err = errors.New("it is not 'NAME', 'prepare NAME', 'kill NAME', 'disconnect NAME' or 'connect NAME'")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("'%s': %w", line, err)

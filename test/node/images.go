@@ -91,11 +91,18 @@ const sandbox = "docker.io/library/pause:1"
 
 // importSandbox is done for every node: containerd would look for it in a registry.
 func (n *Node) importSandbox(ctx context.Context) error {
-	file := filepath.Join(n.supervisor.dir, "pause.tar")
-	if _, err := os.Stat(file); os.IsNotExist(err) {
-		if err := Program(ctx, "./test/node/pause", sandbox, file); err != nil {
-			return err
-		}
+	file, err := n.sandboxArchive(ctx)
+	if err != nil {
+		return err
 	}
 	return n.ImportImage(ctx, file)
+}
+
+// sandboxArchive returns the archive of the image sandbox, and makes it once.
+func (n *Node) sandboxArchive(ctx context.Context) (file string, err error) {
+	file = filepath.Join(n.supervisor.dir, "pause.tar")
+	if _, err = os.Stat(file); os.IsNotExist(err) {
+		err = Program(ctx, "./test/node/pause", sandbox, file)
+	}
+	return file, err
 }

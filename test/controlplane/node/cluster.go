@@ -101,6 +101,8 @@ func (c *Cluster) Add(ctx context.Context, name string, words ...string) (Ready,
 	n, err := c.findNode(name)
 	if n == nil {
 		n, err = c.prepareNode(name)
+	} else if n.cmd == nil {
+		err = errors.New("it was prepared for another machine")
 	} else if !n.killed.Load() {
 		err = errors.New("it runs")
 	} else {
@@ -114,9 +116,16 @@ func (c *Cluster) Add(ctx context.Context, name string, words ...string) (Ready,
 	if err != nil {
 		return Ready{}, fmt.Errorf("node '%s': %w", name, err)
 	}
-	return Ready{Name: name, PID: n.cmd.Process.Pid, Server: c.serverURL(), Kubeconfig: filepath.Join(c.o.Dir, authority.FileName(authority.Admin)),
+	ready := c.describe(n)
+	ready.PID, ready.Milliseconds = n.cmd.Process.Pid, seen.Milliseconds
+	return ready, nil
+}
+
+// describe returns what is known of a node before it starts.
+func (c *Cluster) describe(n *outside) Ready {
+	return Ready{Name: n.Name, Server: c.serverURL(), Kubeconfig: filepath.Join(c.o.Dir, authority.FileName(authority.Admin)),
 		Address: n.Address(), Dir: n.Dir, Containerd: n.CRI(), Ctr: filepath.Join(n.Tools.Containers, "ctr"), Store: n.Store, Cgroup: n.Cgroup,
-		Programs: n.Tools.Kubernetes, Milliseconds: seen.Milliseconds}, nil
+		Programs: n.Tools.Kubernetes}
 }
 
 // prepareNode makes what a new node has outside of its namespaces.
@@ -131,7 +140,7 @@ func (c *Cluster) prepareNode(name string) (*outside, error) {
 		return nil, err
 	}
 	n.Store = n.store.Name()
-	return n, errors.Join(os.Mkdir(n.Dir, 0o755), n.writeCertificates(c.ca), n.writeConfiguration(), makeCgroup(n.Cgroup))
+	return n, errors.Join(os.Mkdir(n.Dir, 0o755), n.writeCertificates(c.ca), n.writeConfiguration())
 }
 
 // findNode returns a node that was added.
@@ -146,6 +155,9 @@ func (c *Cluster) findNode(name string) (*outside, error) {
 
 // launchNode makes the namespaces, connects them, and waits for the report of Inside.
 func (c *Cluster) launchNode(ctx context.Context, n *outside, words []string) (seen report, err error) {
+	if err := makeCgroup(n.Cgroup); err != nil {
+		return seen, err
+	}
 	listener, err := c.listener.File()
 	if err != nil {
 		return seen, err

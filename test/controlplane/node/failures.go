@@ -34,6 +34,8 @@ func (c *Cluster) findFurtherNode(name string) (*outside, error) {
 		return nil, err
 	case n.isFirst():
 		return nil, errors.New("the first node has the control plane")
+	case n.cmd == nil:
+		return nil, errors.New("the node was prepared for another machine")
 	case n.killed.Load():
 		return nil, errors.New("the node was killed")
 	}
