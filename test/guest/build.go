@@ -37,14 +37,14 @@ func Build(dir string) (kernel, initramfs string, err error) {
 	if err := copyFile(source.image, kernel); err != nil {
 		return "", "", err
 	}
-	if err := writeInitramfs(source, shell, initramfs); err != nil {
+	if err := writeInitramfs(initramfs, func(out io.Writer) error { return packInitramfs(source, shell, initScript, wanted, out) }); err != nil {
 		return "", "", fmt.Errorf("initramfs for kernel %s: %w", source.image, err)
 	}
 	return kernel, initramfs, nil
 }
 
 // writeInitramfs completes the archive or leaves no file behind.
-func writeInitramfs(source kernelSource, shell, path string) (err error) {
+func writeInitramfs(path string, pack func(io.Writer) error) (err error) {
 	out, err := os.Create(path)
 	if err != nil {
 		return err
@@ -55,7 +55,7 @@ func writeInitramfs(source kernelSource, shell, path string) (err error) {
 			err = errors.Join(err, os.Remove(path))
 		}
 	}()
-	return packInitramfs(source, shell, out)
+	return pack(out)
 }
 
 func copyFile(from, to string) (err error) {

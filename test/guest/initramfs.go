@@ -14,10 +14,10 @@ import (
 //go:embed init.sh
 var initScript []byte
 
-// packInitramfs writes the guest's root file system. The archive is left uncompressed: unpacking it
+// packInitramfs writes a root file system with a script as process 1, its shell, and modules of the kernel. The archive is left uncompressed: unpacking it
 // under TCG costs the guest more than reading 6 MiB does.
-func packInitramfs(source kernelSource, shell string, out io.Writer) error {
-	drivers, err := source.driversFor(wanted...)
+func packInitramfs(source kernelSource, shell string, script []byte, modules []string, out io.Writer) error {
+	drivers, err := source.driversFor(modules...)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func packInitramfs(source kernelSource, shell string, out io.Writer) error {
 		}
 	}
 	files := []archiveFile{
-		{"init", initScript},
+		{"init", script},
 		{"bin/busybox", busybox},
 	}
 	var order []string

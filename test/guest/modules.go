@@ -57,8 +57,8 @@ func (k kernelSource) indexModules() (map[string]string, error) {
 	return files, err
 }
 
-// checkComplete reports why this kernel cannot serve, nil if it can.
-func (k kernelSource) checkComplete() error {
+// checkComplete reports why this kernel cannot serve, nil if it can: it has an image and the modules.
+func (k kernelSource) checkComplete(modules []string) error {
 	if _, err := os.Stat(k.image); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (k kernelSource) checkComplete() error {
 	if err != nil {
 		return err
 	}
-	for _, name := range essential {
+	for _, name := range modules {
 		if files[name] == "" {
 			return fmt.Errorf("kernel %s has no module '%s'", filepath.Base(k.image), name)
 		}

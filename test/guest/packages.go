@@ -22,13 +22,18 @@ func findKernel() (kernelSource, error) {
 	if err != nil {
 		return kernelSource{}, err
 	}
-	if source, found := firstComplete(installed); found {
+	if source, found := firstComplete(installed, essential); found {
 		return source, nil
 	}
 	name, known := kernelPackage[runtime.GOARCH]
 	if !known {
 		return kernelSource{}, fmt.Errorf("no guest kernel is known for architecture '%s'", runtime.GOARCH)
 	}
+	return unpackedKernel(name, essential)
+}
+
+// unpackedKernel returns the kernel of a package, which is fetched if this user has not done so before.
+func unpackedKernel(name string, modules []string) (kernelSource, error) {
 	root, err := unpackedPackage(name)
 	if err != nil {
 		return kernelSource{}, err
@@ -37,17 +42,17 @@ func findKernel() (kernelSource, error) {
 	if err != nil {
 		return kernelSource{}, err
 	}
-	if source, ok := firstComplete(found); ok {
+	if source, ok := firstComplete(found, modules); ok {
 		return source, nil
 	}
 	return kernelSource{}, fmt.Errorf("package '%s' unpacked in %s holds no kernel with modules %s; "+
-		"remove that directory to fetch it again", name, root, strings.Join(essential, " "))
+		"remove that directory to fetch it again", name, root, strings.Join(modules, " "))
 }
 
-// firstComplete passes over kernels without the drivers, and images that only root may read.
-func firstComplete(sources []kernelSource) (kernelSource, bool) {
+// firstComplete passes over kernels without the modules, and images that only root may read.
+func firstComplete(sources []kernelSource, modules []string) (kernelSource, bool) {
 	for _, source := range sources {
-		if source.checkComplete() == nil {
+		if source.checkComplete(modules) == nil {
 			return source, true
 		}
 	}
