@@ -1,6 +1,9 @@
 package manifests_test
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Accounts of KubeVirt, where it is in namespace kubevirt.
 const (
@@ -51,6 +54,9 @@ var kubeVirtWrites = []request{
 	{why: "a migration between clusters", by: virtSync, args: patched("vmi/web", `{"metadata":{"labels":{"kubevirt.io/nodeName":"n3"}}}`)},
 	{why: "what the node reports", by: virtHandler,
 		args: patched("vmi/web", `{"metadata":{"labels":{"kubevirt.io/nodeName":"n2"}},"status":{"phase":"Running"}}`)},
+	{why: "... of a guest with recorded addresses that does not run yet", by: virtHandler, args: patched("vmi/recorded", `{"status":{"phase":"Scheduled"}}`)},
+	{why: "... that runs", by: virtHandler, args: patched("vmi/recorded", `{"status":{"phase":"Running"}}`), asked: []string{mutatesVMI}},
+	{why: "a status of such a guest", by: virtController, args: patched("vmi/recorded", `{"status":{"phase":"Running"}}`)},
 	{why: "KubeVirt's catalog", by: virtOperator, input: anInstancetype("u1.small"), args: []string{"create", "-f", "-"}},
 }
 
@@ -150,6 +156,11 @@ func aVMI(name, owner string) string {
 
 func ownedBy(kind string) string {
 	return fmt.Sprintf(`{"apiVersion": "kubevirt.io/v1", "kind": %q, "name": "old", "uid": "u", "controller": true}`, kind)
+}
+
+// aRecordedVMI is a VMI with recorded addresses of interfaces.
+func aRecordedVMI(name string) string {
+	return strings.Replace(aVMI(name, ""), `"namespace"`, `"annotations": {"kilnvm.io/interface-addresses": "default"}, "namespace"`, 1)
 }
 
 func anInstancetype(name string) string {

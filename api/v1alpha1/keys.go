@@ -20,8 +20,8 @@ const (
 	// AnnotationHardwareFailure is on VMIs that KubeVirt runs, and in spec.template of VMs. It decides what Kiln's hook does with a guest whose recorded
 	// hardware cannot be put back: HardwareFailureFail, which is the default, or HardwareFailureIgnore.
 	AnnotationHardwareFailure = Prefix + "hardware-failure"
-	// AnnotationInterfaceAddresses is on VMs that KubeVirt runs. With the value InterfaceAddressesRecorded virtio interfaces have their recorded PCI addresses
-	// even if Kiln's hook is not available.
+	// AnnotationInterfaceAddresses is on VMIs that KubeVirt starts without Kiln's hook. Its value has the names of the interfaces that have their recorded PCI
+	// addresses until the guest runs, with commas between them.
 	AnnotationInterfaceAddresses = Prefix + "interface-addresses"
 	// AnnotationRollout is on VMs. With the value RolloutRestart an edit of a VM whose VMI exists is followed by a restart.
 	AnnotationRollout = Prefix + "rollout"
@@ -139,9 +139,6 @@ const (
 	// HardwareFailureIgnore means that the guest starts with the hardware that KubeVirt and libvirt choose.
 	HardwareFailureIgnore = "Ignore"
 )
-
-// InterfaceAddressesRecorded is the value of AnnotationInterfaceAddresses with which admission fills pciAddress of interfaces.
-const InterfaceAddressesRecorded = "recorded"
 
 // HardwareLatest is the value of AnnotationHardware that opts out of recorded hardware.
 const HardwareLatest = "latest"

@@ -11,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"github.com/kilnvm/kiln/pkg/config"
+	admissionv1 "k8s.io/api/admission/v1"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -32,20 +33,19 @@ func TestAddressesWithoutHook(t *testing.T) {
 		disk, nic               string
 		warnings                int
 	}{
-		{why: "neither image nor gate", hardware: hardwareOf("seed", captured), disk: "0000:02:00.0"},
-		{why: "the gate alone", hardware: hardwareOf("seed", captured), gate: true, disk: "0000:02:00.0"},
-		{why: "the image alone", hardware: hardwareOf("seed", captured), image: true, disk: "0000:02:00.0"},
+		{why: "neither image nor gate", hardware: hardwareOf("seed", captured), disk: "0000:02:00.0", nic: "0000:01:00.0"},
+		{why: "the gate alone", hardware: hardwareOf("seed", captured), gate: true, disk: "0000:02:00.0", nic: "0000:01:00.0"},
+		{why: "the image alone", hardware: hardwareOf("seed", captured), image: true, disk: "0000:02:00.0", nic: "0000:01:00.0"},
 		{why: "the hook", hardware: hardwareOf("seed", captured), image: true, gate: true},
-		{why: "interfaces", hardware: hardwareOf("seed", captured), edit: annotated(v1alpha1.AnnotationInterfaceAddresses, "recorded"), disk: "0000:02:00.0",
+		{why: "a forged list of interfaces", template: "kilnvm.io/interface-addresses: default"},
+		{why: "a record, and a forged list", hardware: hardwareOf("seed", captured), template: "kilnvm.io/interface-addresses: other", disk: "0000:02:00.0",
 			nic: "0000:01:00.0"},
-		{why: "interfaces by another word", hardware: hardwareOf("seed", captured), edit: annotated(v1alpha1.AnnotationInterfaceAddresses, "true"),
-			disk: "0000:02:00.0"},
-		{why: "interfaces by the template", hardware: hardwareOf("seed", captured), template: "kilnvm.io/interface-addresses: recorded", disk: "0000:02:00.0"},
 		{why: "new hardware", hardware: hardwareOf("seed", captured), edit: annotated(v1alpha1.AnnotationHardware, "latest")},
 		{why: "no record"},
 		{why: "the first record", edit: annotated(v1alpha1.AnnotationFrontend, "{}")},
 		{why: "a forged record", template: "kilnvm.io/frontend: '" + captured + "'", edit: annotated(v1alpha1.AnnotationFrontend, captured)},
-		{why: "a record, and a forged one", template: "kilnvm.io/frontend: '{}'", hardware: hardwareOf("seed", captured), disk: "0000:02:00.0"},
+		{why: "a record, and a forged one", template: "kilnvm.io/frontend: '{}'", hardware: hardwareOf("seed", captured), disk: "0000:02:00.0",
+			nic: "0000:01:00.0"},
 		{why: "the record of another guest", hardware: hardwareOf("other", captured)},
 		{why: "a record that no boot has written", hardware: hardwareOf("seed", strings.Replace(captured, "pc-q35-7.2", "x y", 1)), warnings: 1},
 	} {
@@ -68,6 +68,13 @@ func TestAddressesWithoutHook(t *testing.T) {
 			if disk, nic := devices.Disks[0].Disk.PciAddress, devices.Interfaces[0].PciAddress; disk != test.disk || nic != test.nic {
 				t.Errorf("the disk is at '%s', want '%s'; the interface at '%s', want '%s'", disk, test.disk, nic, test.nic)
 			}
+			list := ""
+			if test.nic != "" {
+				list = "default"
+			}
+			if is := vmi.Annotations[v1alpha1.AnnotationInterfaceAddresses]; is != list {
+				t.Errorf("the list of interfaces is '%s', want '%s'", is, list)
+			}
 			again := create(t, text)
 			again.UserInfo = request.UserInfo
 			if response := ask(t, c.Hooks()[MutateVMI], again); !response.Allowed || response.Patch != nil {
@@ -77,6 +84,35 @@ func TestAddressesWithoutHook(t *testing.T) {
 				t.Errorf("refused: %+v", response.Result)
 			}
 		})
+	}
+}
+
+// TestAddressesOfARunningGuest: what the webhook changes in the VMI of a guest with recorded addresses when virt-handler reports that it runs.
+func TestAddressesOfARunningGuest(t *testing.T) {
+	c := withHardware(t, hardwareOf("seed", captured), nil, nil)
+	request := theirs(t, "", disked...)
+	stored := patched(t, request, ask(t, c.Hooks()[MutateVMI], request))
+	for user, gone := range map[string]bool{"system:serviceaccount:kubevirt:kubevirt-handler": true, "eve": false} {
+		update := create(t, strings.Replace(stored, `"spec":`, `"status":{"phase":"Running","unknown":"kept"},"spec":`, 1))
+		update.Operation, update.UserInfo.Username = admissionv1.Update, user
+		update.OldObject.Raw = []byte(stored)
+		response := ask(t, c.Hooks()[MutateVMI], update)
+		if !response.Allowed || (response.Patch != nil) != gone {
+			t.Fatalf("%s: %+v, %s", user, response.Result, response.Patch)
+		}
+		if !gone {
+			continue
+		}
+		text := patched(t, update, response)
+		vmi := &v1.VirtualMachineInstance{}
+		if err := json.Unmarshal([]byte(text), vmi); err != nil {
+			t.Fatal(err)
+		}
+		devices := vmi.Spec.Domain.Devices
+		_, named := vmi.Annotations[v1alpha1.AnnotationInterfaceAddresses]
+		if devices.Interfaces[0].PciAddress != "" || named || devices.Disks[0].Disk.PciAddress == "" || !strings.Contains(text, `"unknown":"kept"`) {
+			t.Errorf("virt-handler stores %s", text)
+		}
 	}
 }
 

@@ -10,11 +10,15 @@ import (
 )
 
 // mutateVMI makes a VMI explicit: the instancetype and preference of its pins, presets, defaults. A VMI with mistakes is refused here
-// already, see mutateVM. The validating webhook judges it again, because other webhooks may have changed it.
+// already, see mutateVM. The validating webhook judges it again, because other webhooks may have changed it. An update by KubeVirt loses recorded addresses that
+// the guest needs no more.
 func (s *Server) mutateVMI(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	vmi, _, err := readVMI(request)
-	if err != nil || request.Operation != admissionv1.Create {
+	switch {
+	case err != nil:
 		return answer{}, err
+	case request.Operation != admissionv1.Create:
+		return s.answerPatch(ctx, request, change{sent: vmi, stored: s.Reviewer.ForgetAddresses(vmi, request.UserInfo.Username)})
 	}
 	reviewed, err := s.Reviewer.PrepareVMI(ctx, vmi, s.asker(request))
 	if err != nil || !reviewed.Allowed() {

@@ -24,6 +24,8 @@ type KubeVirt interface {
 	CheckExpansion(owner *v1.VirtualMachine, errs field.ErrorList) error
 	// PlaceDevices gives an explicit VMI the recorded addresses of its devices.
 	PlaceDevices(ctx context.Context, resolver resolve.Resolver, owner *v1.VirtualMachine, explicit *v1.VirtualMachineInstance) (warnings []string, err error)
+	// ForgetAddresses returns the VMI of an update without the addresses of PlaceDevices that its guest needs no more. It does not change the given VMI.
+	ForgetAddresses(vmi *v1.VirtualMachineInstance, user string, limits config.Limits) *v1.VirtualMachineInstance
 }
 
 // noKubeVirt is KubeVirt for a Reviewer without one.
@@ -47,6 +49,15 @@ func (noKubeVirt) CheckExpansion(*v1.VirtualMachine, field.ErrorList) error { re
 
 func (noKubeVirt) PlaceDevices(context.Context, resolve.Resolver, *v1.VirtualMachine, *v1.VirtualMachineInstance) ([]string, error) {
 	return nil, nil
+}
+
+func (noKubeVirt) ForgetAddresses(vmi *v1.VirtualMachineInstance, _ string, _ config.Limits) *v1.VirtualMachineInstance {
+	return vmi
+}
+
+// ForgetAddresses returns the VMI of an update as the mutating webhook stores it.
+func (r Reviewer) ForgetAddresses(vmi *v1.VirtualMachineInstance, user string) *v1.VirtualMachineInstance {
+	return r.kubeVirtOrNone().ForgetAddresses(vmi, user, r.Configuration().Limits)
 }
 
 // kubeVirtOrNone returns the KubeVirt of the Reviewer.

@@ -60,7 +60,7 @@ var (
 // controlled are the annotations from which later VMIs of a VM are made: generation, identity seed and pins. The controller copies them with
 // its own rights, so a tenant must not choose their values.
 var controlled = []string{v1alpha1.AnnotationGeneration, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationPins, v1alpha1.AnnotationEjected,
-	v1alpha1.AnnotationFrontend}
+	v1alpha1.AnnotationFrontend, v1alpha1.AnnotationInterfaceAddresses}
 
 // For returns errs without the errors of rules from which the user is exempt: rules with ControllersMay, if the user is one of
 // limits.Controllers. The Origin of an error is the name of its rule.

@@ -39,11 +39,11 @@ func (n tally) String() string {
 }
 
 // placed defines a guest without the hook, with the recorded addresses that admission sets. No device with such an address moves, and no root port above it.
-func (l *launcher) placed(t *testing.T, seed uint64, later *v1.VirtualMachineInstance, frozen *record.Record, interfaces bool, n *tally) {
+func (l *launcher) placed(t *testing.T, seed uint64, later *v1.VirtualMachineInstance, frozen *record.Record, n *tally) {
 	t.Helper()
 	vmi := later.DeepCopy()
 	before := kubevirt.Chosen(vmi)
-	virtcontroller.KeepAddresses(vmi, frozen, interfaces)
+	virtcontroller.KeepAddresses(vmi, frozen)
 	xml, _, err := l.define(t, vmi, hooks{})
 	if err != nil {
 		t.Errorf("guest %d does not start with its recorded addresses: %v", seed, err)
@@ -82,7 +82,7 @@ func addressesOfUnchanged(t *testing.T, guests int) {
 	for seed := range uint64(guests) {
 		vmi := explicit(t, guest(rand.New(rand.NewPCG(seed, 9)))) //nolint:gosec // to be repeated
 		frozen := captured(t, l.defined(t, vmi, hooks{}), nil)
-		virtcontroller.KeepAddresses(vmi, frozen, true)
+		virtcontroller.KeepAddresses(vmi, frozen)
 		if changes := record.Compare(*frozen, *captured(t, l.defined(t, vmi, hooks{}), nil)); len(changes) > 0 {
 			t.Errorf("guest %d: %v", seed, changes)
 		}
@@ -149,7 +149,7 @@ func TestAddressesOnARM(t *testing.T) {
 		change, _ := edited(vmi, random)
 		later := explicit(t, change)
 		moved.add(same(frozen, captured(t, l.defined(t, later, hooks{}), nil)))
-		l.placed(t, seed, later, frozen, true, &addresses)
+		l.placed(t, seed, later, frozen, &addresses)
 	}
 	t.Logf("KubeVirt alone moves %s; with pciAddress (%d addresses) %s", moved, addresses.set, addresses)
 	if addresses.set == 0 || moved.disks+moved.interfaces == 0 || addresses.disks+addresses.interfaces > 0 {
@@ -167,7 +167,7 @@ func (l *launcher) starts(t *testing.T, first, second *v1.VirtualMachineInstance
 func (l *launcher) startsWith(t *testing.T, frozen *record.Record, vmi *v1.VirtualMachineInstance) (set int) {
 	t.Helper()
 	vmi = vmi.DeepCopy()
-	virtcontroller.KeepAddresses(vmi, frozen, true)
+	virtcontroller.KeepAddresses(vmi, frozen)
 	now := captured(t, l.defined(t, vmi, hooks{}), nil)
 	for key := range kubevirt.Chosen(vmi) {
 		if was, ok := frozen.Devices[key]; ok {

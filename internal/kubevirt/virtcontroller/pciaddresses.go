@@ -1,9 +1,13 @@
 package virtcontroller
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/address"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/hardware"
 	"github.com/kilnvm/kiln/pkg/record"
 	v1 "kubevirt.io/api/core/v1"
@@ -17,31 +21,40 @@ import (
 // left: it defines no guest with an address on bus fe. With 128 buses, half of the root bus remains for other devices.
 const highestBus = 0x7f
 
-// KeepAddresses sets pciAddress of the virtio disks of an explicit VMI to the recorded addresses. If interfaces is true, it sets pciAddress of the virtio
-// interfaces, too. Fields that are set stay. It leaves out addresses that libvirt might refuse, and addresses behind a root port that would be elsewhere. The
-// record must have passed record.Check.
-func KeepAddresses(vmi *v1.VirtualMachineInstance, frozen *record.Record, interfaces bool) {
+// KeepAddresses sets pciAddress of the virtio disks and virtio interfaces of an explicit VMI to the recorded addresses. Virtio disks that are not recorded get
+// ports above all recorded devices: libvirt would give them the ports of the devices that it places later, such as the balloon. Fields that are set stay. It
+// leaves out addresses that libvirt might refuse, and addresses behind a root port that would be elsewhere. The record must have passed record.Check.
+func KeepAddresses(vmi *v1.VirtualMachineInstance, frozen *record.Record) {
 	if !hasFreePorts(vmi) {
 		return
 	}
 	devices := &vmi.Spec.Domain.Devices
-	ports := recordedPorts(frozen)
+	ports, spare := recordedPorts(frozen)
 	for i := range devices.Interfaces {
 		ports.removeBus(devices.Interfaces[i].PciAddress)
+		spare.removeBus(devices.Interfaces[i].PciAddress)
 	}
 	for i := range devices.Disks {
 		if disk := devices.Disks[i].Disk; disk != nil {
 			ports.removeBus(disk.PciAddress)
-		}
-	}
-	for i := range devices.Disks {
-		if disk := &devices.Disks[i]; isPlaceable(vmi, disk) && disk.Disk.PciAddress == "" {
-			disk.Disk.PciAddress = ports[record.Key("disk", disk.Name)]
+			spare.removeBus(disk.PciAddress)
 		}
 	}
 	for i := range devices.Interfaces {
-		if nic := &devices.Interfaces[i]; interfaces && isVirtio(nic) && nic.PciAddress == "" {
+		if nic := &devices.Interfaces[i]; isVirtio(nic) && nic.PciAddress == "" {
 			nic.PciAddress = ports[record.Key("interface", nic.Name)]
+		}
+	}
+	free := slices.Sorted(maps.Values(spare)) // texts of one length
+	for i := range devices.Disks {
+		disk := &devices.Disks[i]
+		if !isPlaceable(vmi, disk) || disk.Disk.PciAddress != "" {
+			continue
+		}
+		key := record.Key("disk", disk.Name)
+		disk.Disk.PciAddress = ports[key]
+		if _, recorded := frozen.Devices[key]; !recorded && len(free) > 0 {
+			disk.Disk.PciAddress, free = free[0], free[1:]
 		}
 	}
 }
@@ -116,11 +129,11 @@ func (p portAddresses) removeBus(pin string) {
 	}
 }
 
-// recordedPorts returns the recorded addresses that libvirt can give again, by the key of the device. For an address on bus n libvirt creates root ports 1 to
-// n, one function after the other, and adds bridges afterwards. So the list ends at the first number that was not a root port or was elsewhere: above a later
-// device the guest would find another port.
-func recordedPorts(frozen *record.Record) portAddresses {
-	last := uint(0)
+// recordedPorts returns the recorded addresses that libvirt can give again, by the key of the device, and the addresses behind the root ports above all of them,
+// by the key of the port. For an address on bus n libvirt creates root ports 1 to n, one function after the other, and adds bridges afterwards. So the list ends
+// at the first number that was not a root port or was elsewhere: above a later device the guest would find another port.
+func recordedPorts(frozen *record.Record) (used, spare portAddresses) {
+	last, highest := uint(0), uint(0)
 	first, err := address.ParsePCI(frozen.Devices[record.ControllerKey("pci", 1)].PCI)
 	for ; err == nil && last < highestBus; last++ {
 		port := frozen.Devices[record.ControllerKey("pci", last+1)]
@@ -129,17 +142,63 @@ func recordedPorts(frozen *record.Record) portAddresses {
 			break
 		}
 	}
-	out, keys := portAddresses{}, map[uint]string{}
+	used, spare = portAddresses{}, portAddresses{}
+	keys := map[uint]string{}
 	for key, a := range frozen.Devices {
 		at, err := address.ParsePCI(a.PCI)
-		if err != nil || at.Bus == 0 || at.Bus > last || at.Slot > 0 || at.Function > 0 {
+		if err != nil || at.Bus == 0 || at.Bus > last {
+			continue
+		}
+		highest = max(highest, at.Bus)
+		if at.Slot > 0 || at.Function > 0 {
 			continue
 		}
 		if other, shared := keys[at.Bus]; shared { // it is not known which of them was there
-			delete(out, other)
+			delete(used, other)
 			continue
 		}
-		keys[at.Bus], out[key] = key, at.String()
+		keys[at.Bus], used[key] = key, at.String()
 	}
-	return out
+	for bus := highest + 1; bus <= last; bus++ {
+		spare[record.ControllerKey("pci", bus)] = address.PCI{Bus: bus}.String()
+	}
+	return used, spare
+}
+
+// nameRecorded writes into an annotation of an explicit VMI which interfaces have an address that the template of its VM does not have. KubeVirt compares the
+// interfaces of VMI and VM field by field when the VM's interfaces are edited, and requires a restart if they differ. So ForgetAddresses removes these addresses
+// when the guest runs. A value from the template is replaced. KubeVirt: pkg/network/vmliveupdate, v1.9.
+func nameRecorded(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine) {
+	written := map[string]bool{}
+	if vm.Spec.Template != nil {
+		for _, nic := range vm.Spec.Template.Spec.Domain.Devices.Interfaces {
+			written[nic.Name] = nic.PciAddress != ""
+		}
+	}
+	var names []string
+	for i := range vmi.Spec.Domain.Devices.Interfaces {
+		if nic := &vmi.Spec.Domain.Devices.Interfaces[i]; nic.PciAddress != "" && !written[nic.Name] {
+			names = append(names, nic.Name)
+		}
+	}
+	if delete(vmi.Annotations, v1alpha1.AnnotationInterfaceAddresses); len(names) > 0 {
+		vmi.Annotations[v1alpha1.AnnotationInterfaceAddresses] = strings.Join(names, ",")
+	}
+}
+
+// ForgetAddresses returns the VMI of an update by an account of KubeVirt without the recorded addresses of its interfaces, if its guest runs: virt-launcher has
+// defined the domain, and reads them no more. It returns any other VMI as it is, and does not change the given one.
+func (Completer) ForgetAddresses(vmi *v1.VirtualMachineInstance, user string, limits config.Limits) *v1.VirtualMachineInstance {
+	list, named := vmi.Annotations[v1alpha1.AnnotationInterfaceAddresses]
+	if !named || vmi.Status.Phase != v1.Running || !slices.Contains(limits.KubeVirt, user) {
+		return vmi
+	}
+	vmi, names := vmi.DeepCopy(), strings.Split(list, ",")
+	delete(vmi.Annotations, v1alpha1.AnnotationInterfaceAddresses)
+	for i := range vmi.Spec.Domain.Devices.Interfaces {
+		if nic := &vmi.Spec.Domain.Devices.Interfaces[i]; slices.Contains(names, nic.Name) {
+			nic.PciAddress = ""
+		}
+	}
+	return vmi
 }

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/record"
+	"k8s.io/apimachinery/pkg/api/equality"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -30,9 +32,7 @@ func booted() *record.Record {
 	frozen := &record.Record{Devices: map[string]record.Address{"interface.x": {PCI: "0000:01:00.0"}, "interface.m": {PCI: "0000:02:00.0"},
 		"disk.a": {PCI: "0000:07:00.0"}, "disk.b": {PCI: "0000:0a:00.0"}, "controller.scsi.0": {PCI: "0000:05:00.0"}, "video.video": {PCI: "0000:00:01.0"},
 		"disk.gone": {Drive: "0:0:0:0"}}}
-	for i := range uint(10) {
-		frozen.Devices[record.ControllerKey("pci", i+1)] = record.Address{PCI: fmt.Sprintf("0000:00:%02x.%d", 2+i/8, i%8)}
-	}
+	ports(10)(frozen)
 	return frozen
 }
 
@@ -66,13 +66,32 @@ func TestKeepAddresses(t *testing.T) {
 	for _, test := range []struct {
 		why, from, to string
 		record        func(*record.Record)
-		disksAlone    bool
 		want          string
 	}{
 		{why: "all", want: all},
-		{why: "disks alone", disksAlone: true, want: "a=07:00.0 b=0a:00.0"},
 		{why: "an empty record", record: func(r *record.Record) { *r = record.Record{} }},
 		{why: "a new disk, and one that is gone", from: "name: a", to: "name: new", want: "b=0a:00.0 m=02:00.0 x=01:00.0"},
+		{why: "a new disk with a spare port", record: func(r *record.Record) { ports(12)(r); delete(r.Devices, "disk.a") },
+			want: "a=0b:00.0 b=0a:00.0 m=02:00.0 x=01:00.0"},
+		{why: "two new disks, and one spare port", record: func(r *record.Record) {
+			ports(6)(r)
+			delete(r.Devices, "controller.pci.7")
+			delete(r.Devices, "disk.a")
+			delete(r.Devices, "disk.b")
+		}, want: "a=06:00.0 m=02:00.0 x=01:00.0"},
+		{why: "a new disk, and a user's where it would be", from: "{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: virtio}}",
+			to:     "{name: a, disk: {bus: virtio}}, {name: b, disk: {bus: virtio, pciAddress: '0000:0b:00.0'}}",
+			record: func(r *record.Record) { ports(12)(r); delete(r.Devices, "disk.a") }, want: "a=0c:00.0 b=0b:00.0 m=02:00.0 x=01:00.0"},
+		{why: "a new SATA disk", from: "{name: a, disk: {bus: virtio}}", to: "{name: new, disk: {bus: sata}}", record: ports(12),
+			want: "b=0a:00.0 m=02:00.0 x=01:00.0"},
+		{why: "a recorded disk that was elsewhere", record: func(r *record.Record) { ports(12)(r); r.Devices["disk.a"] = record.Address{Drive: "0:0:0:1"} },
+			want: "b=0a:00.0 m=02:00.0 x=01:00.0"},
+		{why: "a new interface", from: "name: m,", to: "name: new,", record: ports(12), want: "a=07:00.0 b=0a:00.0 x=01:00.0"},
+		{why: "a new disk, and a device that is not at the first place of its bus", record: func(r *record.Record) {
+			ports(12)(r)
+			delete(r.Devices, "disk.a")
+			r.Devices["rng.rng"] = record.Address{PCI: "0000:0b:01.0"}
+		}, want: "a=0c:00.0 b=0a:00.0 m=02:00.0 x=01:00.0"},
 		{why: "an alias of the machine", from: "pc-q35-9.2", to: "q35", want: all},
 		{why: "another machine", from: "pc-q35-9.2", to: "pc-i440fx-9.2"},
 		{why: "arm64", from: "amd64\n  domain:\n    machine: {type: pc-q35-9.2}", to: "arm64\n  domain:\n    machine: {type: virt}", want: all},
@@ -144,7 +163,7 @@ func TestKeepAddresses(t *testing.T) {
 			if test.record != nil {
 				test.record(frozen)
 			}
-			KeepAddresses(vmi, frozen, !test.disksAlone)
+			KeepAddresses(vmi, frozen)
 			if got := placed(vmi); got != test.want {
 				t.Errorf("%s, want %s", got, test.want)
 			}
@@ -152,12 +171,64 @@ func TestKeepAddresses(t *testing.T) {
 	}
 }
 
+// ports is a record of so many root ports.
+func ports(n uint) func(*record.Record) {
+	return func(r *record.Record) {
+		for i := range n {
+			r.Devices[record.ControllerKey("pci", i+1)] = record.Address{PCI: fmt.Sprintf("0000:00:%02x.%d", 2+i/8, i%8)}
+		}
+	}
+}
+
 // many is a record of more ports than are used, with disk 'a' behind one of them.
 func many(at string) func(*record.Record) {
 	return func(r *record.Record) {
-		for i := range uint(200) {
-			r.Devices[record.ControllerKey("pci", i+1)] = record.Address{PCI: fmt.Sprintf("0000:00:%02x.%d", 2+i/8, i%8)}
-		}
+		ports(200)(r)
 		r.Devices["disk.a"] = record.Address{PCI: at}
+	}
+}
+
+// TestForgetAddresses: which interfaces of a VMI have their addresses until its guest runs, and what KubeVirt's updates of it remove.
+func TestForgetAddresses(t *testing.T) {
+	t.Parallel()
+	vm := &v1.VirtualMachine{Spec: v1.VirtualMachineSpec{Template: &v1.VirtualMachineInstanceTemplateSpec{}}}
+	vm.Spec.Template.Spec.Domain.Devices.Interfaces = []v1.Interface{{Name: "x"}, {Name: "own", PciAddress: "0000:09:00.0"}, {Name: "none"}}
+	vmi := &v1.VirtualMachineInstance{}
+	vmi.Annotations = map[string]string{"kilnvm.io/interface-addresses": "own"} // of the template
+	vmi.Spec.Domain.Devices.Interfaces = []v1.Interface{{Name: "x", PciAddress: "0000:01:00.0"}, {Name: "own", PciAddress: "0000:09:00.0"}, {Name: "none"},
+		{Name: "other", PciAddress: "0000:02:00.0"}}
+	for range 2 { // admission is asked again
+		nameRecorded(vmi, vm)
+		if is := vmi.Annotations["kilnvm.io/interface-addresses"]; is != "x,other" {
+			t.Errorf("the annotation is '%s'", is)
+		}
+	}
+	limits := config.Limits{KubeVirt: []string{"virt-handler"}}
+	for _, test := range []struct {
+		user  string
+		phase v1.VirtualMachineInstancePhase
+		want  string
+	}{
+		{"virt-handler", v1.Scheduled, "other=02:00.0 own=09:00.0 x=01:00.0"},
+		{"eve", v1.Running, "other=02:00.0 own=09:00.0 x=01:00.0"},
+		{"virt-handler", v1.Running, "own=09:00.0"},
+	} {
+		vmi := vmi.DeepCopy()
+		vmi.Status.Phase = test.phase
+		before := vmi.DeepCopy()
+		now := Completer{}.ForgetAddresses(vmi, test.user, limits)
+		if got := placed(now); got != test.want {
+			t.Errorf("an update by %s in phase %s leaves %s, want %s", test.user, test.phase, got, test.want)
+		}
+		if _, named := now.Annotations["kilnvm.io/interface-addresses"]; named != (placed(now) == placed(before)) {
+			t.Errorf("an update by %s in phase %s leaves the annotations %v", test.user, test.phase, now.Annotations)
+		}
+		if !equality.Semantic.DeepEqual(before, vmi) {
+			t.Error("the VMI that was sent is changed")
+		}
+	}
+	vmi.Spec.Domain.Devices.Interfaces = vmi.Spec.Domain.Devices.Interfaces[1:3]
+	if nameRecorded(vmi, vm); len(vmi.Annotations) > 0 {
+		t.Errorf("nothing is to be removed later, and the annotations are %v", vmi.Annotations)
 	}
 }

@@ -93,6 +93,7 @@ func (Completer) PlaceDevices(
 	if owner == nil {
 		return nil, nil
 	}
+	defer nameRecorded(explicit, owner)
 	_, hooked := explicit.Annotations[v1alpha1.AnnotationFrontend]
 	if hooked || explicit.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
 		return nil, nil
@@ -104,6 +105,6 @@ func (Completer) PlaceDevices(
 	case err != nil || hardware == nil:
 		return nil, err
 	}
-	KeepAddresses(explicit, hardware, owner.Annotations[v1alpha1.AnnotationInterfaceAddresses] == v1alpha1.InterfaceAddressesRecorded)
+	KeepAddresses(explicit, hardware)
 	return nil, nil
 }
