@@ -86,6 +86,9 @@ func (i *Installation) images(ctx context.Context) (err error) {
 	return nil
 }
 
+// Archives returns the archives of all images, which Install has made.
+func (i *Installation) Archives() []string { return i.archives }
+
 // Import brings the images to a further node.
 func (i *Installation) Import(ctx context.Context, n *node.Node) error {
 	var errs []error

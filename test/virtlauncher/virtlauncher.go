@@ -88,6 +88,9 @@ func (k *KubeVirt) Install(ctx context.Context, n *node.Node) (err error) {
 	return k.apply(ctx, n, objects)
 }
 
+// Archives returns the archives of all images, which Install and ImportGuests have made.
+func (k *KubeVirt) Archives() []string { return k.archives }
+
 // Import brings the images to a further node.
 func (k *KubeVirt) Import(ctx context.Context, n *node.Node) error {
 	var errs []error
@@ -102,11 +105,11 @@ func (k *KubeVirt) Serve(ctx context.Context, n *node.Node) error {
 	if err := k.Import(ctx, n); err != nil {
 		return err
 	}
-	return k.awaitHandler(ctx, n)
+	return k.AwaitHandler(ctx, n)
 }
 
-// awaitHandler waits until virt-handler is ready on all nodes, and takes guests on one of them.
-func (k *KubeVirt) awaitHandler(ctx context.Context, n *node.Node) error {
+// AwaitHandler waits until virt-handler is ready on all nodes, and takes guests on one of them.
+func (k *KubeVirt) AwaitHandler(ctx context.Context, n *node.Node) error {
 	return errors.Join(kubectl(ctx, n, "--namespace", Namespace, "rollout", "status", "--timeout=300s", "daemonset/virt-handler")(),
 		kubectl(ctx, n, "wait", "--for=jsonpath={.metadata.labels.kubevirt\\.io/schedulable}=true", "--timeout=120s", "node/"+n.Name)())
 }
@@ -195,7 +198,7 @@ func (k *KubeVirt) apply(ctx context.Context, n *node.Node, objects []map[string
 		func() error { return k.write(ctx, n, "others", others) },
 		kubectl(ctx, n, "--namespace", Namespace, "wait", "--for=condition=Available", "--timeout=300s", "deployment", "--all"),
 		kubectl(ctx, n, "wait", "--for=condition=Available", "--timeout=60s", "apiservice/v1.subresources.kubevirt.io"),
-		func() error { return k.awaitHandler(ctx, n) },
+		func() error { return k.AwaitHandler(ctx, n) },
 	}
 	for _, step := range steps {
 		if err := step(); err != nil {

@@ -1,10 +1,11 @@
 // Command probe is the container of tests. It is static and the only file of its image: it serves what its pod is, fetches from others, reads files, answers
-// admission reviews, and says what a launcher finds in its pod.
+// admission reviews, takes memory, and says what a launcher finds in its pod.
 package main
 
 import (
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -36,12 +37,28 @@ func run(args []string) error {
 		return err
 	case len(args) == 2 && args[0] == "touch":
 		return os.WriteFile(args[1], nil, 0o600)
+	case len(args) == 1 && args[0] == "eat":
+		return eatMemory()
 	case len(args) > 0 && args[0] == "guest":
 		return reportGuest(args[1:])
 	case len(args) == 1 && args[0] == "isolate":
 		return isolate()
 	}
-	return fmt.Errorf("arguments %q must be: serve [DIRECTORY OF tls.crt AND tls.key], fetch URL, cat FILE, guest DEVICE..., or touch FILE", args)
+	return fmt.Errorf("arguments %q must be: serve [DIRECTORY OF tls.crt AND tls.key], fetch URL, cat FILE, guest DEVICE..., eat, or touch FILE", args)
+}
+
+// eatMemory takes memory until the kernel ends the process.
+func eatMemory() error {
+	for all := [][]byte{}; ; {
+		page := make([]byte, 1<<20)
+		for i := range page {
+			page[i] = 1
+		}
+		all = append(all, page)
+		if len(all) > 1<<10 {
+			return errors.New("there is a GiB, and no limit")
+		}
+	}
 }
 
 // serveName answers with the name of the pod, over TLS where a certificate is given.
