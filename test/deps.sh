@@ -27,6 +27,8 @@ busybox-static              /bin/busybox /usr/bin/busybox
 util-linux                  /usr/bin/unshare
 mount                       /bin/mount /usr/bin/mount
 iptables                    /sbin/iptables /usr/sbin/iptables
+iproute2                    /bin/ip /usr/bin/ip /sbin/ip /usr/sbin/ip
+e2fsprogs                   /sbin/mke2fs /usr/sbin/mke2fs
 git                         /usr/bin/git
 gcc                         /usr/bin/gcc
 libc6-dev                   /usr/lib/*/libc.a /usr/lib*/libc.a
