@@ -44,7 +44,7 @@ run: deps build controlplane ## start everything, create a VM, show each stage, 
 # at the end. Three packages for two processors: many tests wait for other processes most of the time.
 # 'make nightly' has more time for a package: the guests on volumes of test/pods alone took 13 minutes.
 TEST = -p $(shell echo $$(( $$(nproc) * 3 / 2 ))) -count=1 -vet=off -ldflags=-w -timeout $(if $(NIGHTLY),2h,1h)
-FIRST = $(if $(filter ./...,$(PACKAGES)),$(filter-out $(LEFT_OUT:%=./%),$(addprefix ./test/,e2e pods install beside node subresources walk domains demo) ./manifests))
+FIRST = $(if $(filter ./...,$(PACKAGES)),$(filter-out $(LEFT_OUT:%=./%),$(addprefix ./test/,e2e pods cgroup2 install beside node subresources walk domains demo) ./manifests))
 # The packages of this module that are not in LEFT_OUT.
 REST = $(if $(filter ./...,$(PACKAGES)),$(filter-out $(LEFT_OUT:%=github.com/kilnvm/kiln/%),$(shell go list ./...)),$(PACKAGES))
 GOTESTSUM = $(CURDIR)/bin/gotestsum --format pkgname-and-test-fails --format-icons text --jsonfile $(CURDIR)/bin/tests-

@@ -16,8 +16,8 @@ test/frontends    pkg/domain/frontend pkg/domain/backend
 test/hooked       internal/kubevirt/hook pkg/domain pkg/record test/libvirt
 test/install      manifests certs cmd internal/command docs/install.md README.md
 test/kubevirt     internal/create internal/subresource pkg/domain/kubevirt
-test/node         test/controlplane test/installation manifests/images
-test/virtlauncher test/node test/controlplane test/kubevirt test/cluster test/guest test/installation manifests/beside-kubevirt manifests/images
+test/node         test/cgroups test/controlplane test/installation manifests/images
+test/virtlauncher test/cgroups test/node test/controlplane test/kubevirt test/cluster test/guest test/installation manifests/beside-kubevirt manifests/images
 test/promtool     manifests/alerts manifests/metrics internal/guestmetrics docs/reference/metrics.md
 EOF
 }

@@ -37,7 +37,7 @@ left() {
 	find /sys/fs/cgroup -mindepth 1 -type d | sed 's/^/KILN-LEFT cgroup /'
 	for process in /proc/[0-9]*; do
 		name=$(tr '\0' ' ' 2>/dev/null <"$process/cmdline")
-		case ${process#/proc/} in 1 | self | $$) continue ;; esac
+		case ${process#/proc/} in 1 | $$) continue ;; esac
 		case $name in "" | "tr "*) continue ;; esac
 		echo "KILN-LEFT process $name"
 	done
