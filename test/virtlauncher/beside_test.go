@@ -3,12 +3,14 @@ package virtlauncher
 import (
 	"context"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	v1 "kubevirt.io/api/core/v1"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/test/nightly"
+	"github.com/kilnvm/kiln/test/virtlauncher/images"
 )
 
 // kiln is what is installed beside KubeVirt; nil while KubeVirt is alone.
@@ -60,23 +62,28 @@ func removeKiln(t *testing.T) {
 	kiln = nil
 }
 
-// treated waits until Kiln's controller has pinned a VM, and checks that admission has given its VMI the pins; without Kiln it checks that nobody did. Kiln has
-// no container in the pod in any case.
-func (g space) treated(name string) {
+// treated waits until Kiln's controller has pinned a VM, and checks that the VMI has the pins if it was made beside Kiln. Without Kiln it checks that neither
+// has pins. The pod has only KubeVirt's containers in any case.
+func (g space) treated(name string, made bool) {
 	g.Helper()
 	vmi := g.vmi(name)
-	if kiln == nil {
-		if vm := g.vm(name); vm.Annotations[v1alpha1.AnnotationPins] != "" || vmi.Annotations[v1alpha1.AnnotationPins] != "" {
-			g.Errorf("without Kiln the VM has annotations %v, its VMI %v", vm.Annotations, vmi.Annotations)
+	containers := g.kubectl("get", g.pod(vmi), "-o", "jsonpath={.spec.initContainers[*].image} {.spec.containers[*].image}")
+	for _, image := range strings.Fields(containers) {
+		if image != images.Name("virt-launcher") && !strings.HasPrefix(image, "registry.example/guest-") {
+			g.Errorf("the pod has a container of image '%s'", image)
 		}
-		return
 	}
 	var vm v1.VirtualMachine
 	g.eventually("Kiln has pinned "+name, func() (bool, any) {
 		vm = g.vm(name)
-		return vm.Annotations[v1alpha1.AnnotationPins] != "" && vm.Annotations[v1alpha1.AnnotationIdentity] != "", vm.Annotations
+		pinned := vm.Annotations[v1alpha1.AnnotationPins] != "" && vm.Annotations[v1alpha1.AnnotationIdentity] != ""
+		return pinned || kiln == nil, vm.Annotations
 	})
-	if vmi.Annotations[v1alpha1.AnnotationPins] != vm.Annotations[v1alpha1.AnnotationPins] {
-		g.Errorf("the VMI has the pins '%s', the VM '%s'", vmi.Annotations[v1alpha1.AnnotationPins], vm.Annotations[v1alpha1.AnnotationPins])
+	want := ""
+	if made {
+		want = vm.Annotations[v1alpha1.AnnotationPins]
+	}
+	if (vm.Annotations[v1alpha1.AnnotationPins] != "") != (kiln != nil) || vmi.Annotations[v1alpha1.AnnotationPins] != want {
+		g.Errorf("the VM has the annotations %v, its VMI %v", vm.Annotations, vmi.Annotations)
 	}
 }

@@ -19,7 +19,7 @@ func TestMigration(t *testing.T) {
 		g.virtctl("start", "demo")
 		vmi := g.runs("demo", "")
 		g.reports(vmi)
-		g.treated("demo")
+		g.treated("demo", true)
 		boot := g.boot("demo")
 		for range 2 {
 			source := g.vmi("demo").Status.NodeName

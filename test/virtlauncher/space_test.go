@@ -4,13 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -45,19 +45,34 @@ func newSpace(t *testing.T) space {
 				t.Log(out)
 			}
 		}
+		if out, err := shared.Kubectl(context.Background(), "delete", "namespace", g.name, "--wait=false"); err != nil {
+			t.Error(err, out)
+		}
 	})
 	return g
 }
 
-// kubectl runs kubectl in the namespace.
-func (g space) kubectl(args ...string) string {
+// kubectl runs kubectl in the namespace. It tries again if a busy machine let the connection time out before anything was sent, and if kubectl only reads, also
+// afterwards.
+func (g space) kubectl(args ...string) (out string) {
 	g.Helper()
-	out, err := shared.Kubectl(g.Context(), append([]string{"--namespace", g.name}, args...)...)
+	var err error
+	reads := slices.Contains(args, "get") || slices.Contains(args, "logs") || slices.Contains(args, "rollout") || slices.Contains(args, "api-resources")
+	for began := time.Now(); ; time.Sleep(time.Second) {
+		out, err = shared.Kubectl(g.Context(), append([]string{"--namespace", g.name}, args...)...)
+		again := strings.Contains(out, "TLS handshake timeout") || reads && unreached.MatchString(out)
+		if err == nil || !again || time.Since(began) > patience {
+			break
+		}
+	}
 	if err != nil {
 		g.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 	return out
 }
+
+// unreached matches what kubectl says about servers that do not answer in time.
+var unreached = regexp.MustCompile(`Unable to connect|context deadline exceeded|Client\.Timeout|request timed out|connection lost`)
 
 // virtctl runs virtctl v1.9.0 in the namespace.
 func (g space) virtctl(args ...string) {
@@ -92,7 +107,7 @@ func (g space) create(text string) {
 }
 
 // patience bounds what a test waits for: guests are emulated, on a busy machine.
-const patience = 4 * time.Minute
+const patience = 8 * time.Minute
 
 // eventually waits for what KubeVirt does; seen is what there was instead at the end.
 func (g space) eventually(what string, done func() (is bool, seen any)) {
@@ -170,15 +185,23 @@ func (g space) reports(vmi v1.VirtualMachineInstance) (report guest.Report) {
 	return report
 }
 
-// asks asks the guest of a VM by HTTP, through its pod's network.
-func (g space) asks(name, path string) (string, error) {
+// address returns the address at which the guest of a VM answers HTTP: its pod's.
+func (g space) address(name string) string {
 	g.Helper()
-	vmi := g.vmi(name)
-	if len(vmi.Status.Interfaces) == 0 || vmi.Status.Interfaces[0].IP == "" {
-		return "", fmt.Errorf("%s has no address", name)
+	if interfaces := g.vmi(name).Status.Interfaces; len(interfaces) > 0 {
+		return interfaces[0].IP
 	}
-	client := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DialContext: shared.Dial, DisableKeepAlives: true}}
-	response, err := client.Get("http://" + vmi.Status.Interfaces[0].IP + path)
+	return ""
+}
+
+// ask asks a guest by HTTP. It is emulated, on a busy machine, so it may take long to answer.
+func ask(ctx context.Context, address, path string) (string, error) {
+	client := http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{DialContext: shared.Dial, DisableKeepAlives: true}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+path, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := client.Do(request)
 	if err != nil {
 		return "", err
 	}
@@ -194,7 +217,7 @@ func (g space) asks(name, path string) (string, error) {
 func (g space) boot(name string) (id string) {
 	g.Helper()
 	g.eventually(name+" says which boot this is", func() (bool, any) {
-		text, err := g.asks(name, "/boot")
+		text, err := ask(g.Context(), g.address(name), "/boot")
 		id = strings.TrimSpace(text)
 		return err == nil && id != "", err
 	})
@@ -235,19 +258,27 @@ func (g space) gone(kinds string) {
 	})
 }
 
-// traces returns the programs that run in pods, and the cgroups of the pods, on all nodes. Both are found by the UIDs of the pods.
-func (g space) traces(pods ...string) (programs, folders []string) {
+// processes returns the folders in /proc of all processes that run in pods, by the UIDs of the pods.
+func (g space) processes(pods ...string) (folders []string) {
 	g.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	if err != nil {
 		g.Fatal(err)
 	}
 	for _, file := range files {
-		names, err := os.ReadFile(file)
-		if err != nil || !slices.ContainsFunc(pods, func(uid string) bool { return strings.Contains(string(names), "pod"+uid) }) {
-			continue // the process has ended, or is not in these pods
+		names, err := os.ReadFile(file) // an error: the process has ended
+		if err == nil && slices.ContainsFunc(pods, func(uid string) bool { return strings.Contains(string(names), "pod"+uid) }) {
+			folders = append(folders, filepath.Dir(file))
 		}
-		if program, err := os.Readlink(filepath.Join(filepath.Dir(file), "exe")); err == nil {
+	}
+	return folders
+}
+
+// traces returns the programs that run in pods, and the cgroups of the pods, on all nodes. Both are found by the UIDs of the pods.
+func (g space) traces(pods ...string) (programs, folders []string) {
+	g.Helper()
+	for _, folder := range g.processes(pods...) {
+		if program, err := os.Readlink(filepath.Join(folder, "exe")); err == nil {
 			programs = append(programs, program)
 		}
 	}

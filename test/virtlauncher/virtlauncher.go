@@ -16,6 +16,8 @@
 // the CPU of emulated guests (PREFERRED_VIRTTYPE, which spec.customizeComponents of the KubeVirt object can set in a cluster). If the node has /dev/kvm, it
 // would ask for the CPU of guests under KVM. On a virtual machine this may be a CPU that KubeVirt has no label for: then no guest with CPU model host-model can
 // be migrated.
+//
+// KubeVirt's containers and guests request more CPU than by default, see cpuRequest.
 package virtlauncher
 
 import (
@@ -136,23 +138,46 @@ func (k *KubeVirt) objects(ctx context.Context) (all []map[string]any, err error
 	return all, nil
 }
 
+// cpuRequest is what each container of KubeVirt requests here. virt-operator's request is 5m or 10m: a container with it gets no CPU for minutes if the machine
+// has much other work.
+const cpuRequest = "150m"
+
 // adapt changes a workload as the comment of the package says.
 func adapt(object map[string]any) error {
 	switch object["kind"] {
 	case "Deployment":
-		return unstructured.SetNestedField(object, int64(1), "spec", "replicas")
+		return errors.Join(eachContainer(object, "containers", requestCPU), unstructured.SetNestedField(object, int64(1), "spec", "replicas"))
 	case "DaemonSet":
-		path := []string{"spec", "template", "spec", "initContainers"}
-		containers, _, err := unstructured.NestedSlice(object, path...)
-		if err != nil || len(containers) != 1 {
-			return fmt.Errorf("virt-handler's pod has %d init containers, want one: %w", len(containers), err)
+		return errors.Join(eachContainer(object, "containers", requestCPU), eachContainer(object, "initContainers", preferEmulation))
+	}
+	return nil
+}
+
+// eachContainer changes each container of a workload. There must be one.
+func eachContainer(object map[string]any, list string, change func(container map[string]any) error) error {
+	path := []string{"spec", "template", "spec", list}
+	containers, _, err := unstructured.NestedSlice(object, path...)
+	if err != nil || len(containers) == 0 {
+		return fmt.Errorf("a %s of virt-operator's has %d %s: %w", object["kind"], len(containers), list, err)
+	}
+	for _, container := range containers {
+		if err := change(container.(map[string]any)); err != nil {
+			return err
 		}
-		for _, variable := range containers[0].(map[string]any)["env"].([]any) {
-			if variable := variable.(map[string]any); variable["name"] == "PREFERRED_VIRTTYPE" {
-				variable["value"] = "qemu"
-			}
+	}
+	return unstructured.SetNestedSlice(object, containers, path...)
+}
+
+func requestCPU(container map[string]any) error {
+	return unstructured.SetNestedField(container, cpuRequest, "resources", "requests", "cpu")
+}
+
+// preferEmulation sets the variable of node-labeller.sh.
+func preferEmulation(container map[string]any) error {
+	for _, variable := range container["env"].([]any) {
+		if variable := variable.(map[string]any); variable["name"] == "PREFERRED_VIRTTYPE" {
+			variable["value"] = "qemu"
 		}
-		return unstructured.SetNestedSlice(object, containers, path...)
 	}
 	return nil
 }
@@ -164,7 +189,8 @@ func (k *KubeVirt) kubeVirt() (object, status map[string]any) {
 	object = map[string]any{"apiVersion": "kubevirt.io/v1", "kind": "KubeVirt", "metadata": map[string]any{"namespace": Namespace, "name": "kubevirt"},
 		"spec": map[string]any{
 			"workloadUpdateStrategy": map[string]any{"workloadUpdateMethods": []string{"LiveMigrate"}},
-			"configuration":          map[string]any{"developerConfiguration": map[string]any{"useEmulation": true, "featureGates": gates}},
+			// A guest requests a quarter of a CPU for each of its own, for the reason of cpuRequest. By default it is a tenth.
+			"configuration": map[string]any{"developerConfiguration": map[string]any{"useEmulation": true, "featureGates": gates, "cpuAllocationRatio": 4}},
 		}}
 	status = map[string]any{"status": map[string]any{"phase": "Deployed", "defaultArchitecture": "amd64", "observedKubeVirtVersion": images.Tag,
 		"targetKubeVirtVersion": images.Tag, "observedDeploymentID": "test", "targetDeploymentID": "test"}}

@@ -97,7 +97,7 @@ func TestGuest(t *testing.T) {
 		g.virtctl("start", "demo")
 		first := g.runs("demo", "")
 		before := g.judge(first)
-		g.treated("demo")
+		g.treated("demo", true)
 		pods := []string{g.podUID(first)}
 
 		g.pause("demo")

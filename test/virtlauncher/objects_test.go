@@ -1,0 +1,129 @@
+package virtlauncher
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+)
+
+// objects are all objects of the cluster as users and programs want them to be, by kind, namespace and name. What the cluster writes about itself is left out:
+// statuses, versions of the store, and kinds that have nothing else.
+type objects map[string]*unstructured.Unstructured
+
+// written are kinds that change without end, or follow from other objects.
+var written = []string{"events", "events.events.k8s.io", "leases.coordination.k8s.io", "endpoints", "endpointslices.discovery.k8s.io", "componentstatuses"}
+
+// objects reads them all.
+func (g space) objects() objects {
+	g.Helper()
+	var kinds []string
+	for _, kind := range strings.Fields(g.kubectl("api-resources", "--verbs=list,get", "-o", "name")) {
+		if !slices.Contains(written, kind) && !strings.Contains(kind, "subresources.") {
+			kinds = append(kinds, kind)
+		}
+	}
+	out := g.kubectl("get", strings.Join(kinds, ","), "--all-namespaces", "-o", "json")
+	list := unstructured.UnstructuredList{}
+	if err := json.Unmarshal([]byte(out[max(0, strings.IndexByte(out, '{')):]), &list); err != nil { // warnings about old kinds come before it
+		g.Fatal(err)
+	}
+	found := objects{}
+	for i := range list.Items {
+		object := &list.Items[i]
+		object.SetManagedFields(nil)
+		object.SetResourceVersion("")
+		unstructured.RemoveNestedField(object.Object, "status")
+		unstructured.RemoveNestedField(object.Object, "metadata", "annotations", "kubevirt.io/heartbeat") // of a node, by virt-handler
+		if object.GetKind() == "VirtualMachineInstance" {
+			object.SetGeneration(0) // it counts changes of the status, too: KubeVirt's definition has no subresource for it
+		}
+		found[object.GetKind()+" "+object.GetNamespace()+"/"+object.GetName()] = object
+	}
+	return found
+}
+
+// presence is how much of Kiln is in the cluster.
+type presence int
+
+const (
+	gone    presence = iota // all but the revisions that VMs may name
+	removed                 // the kinds are still there
+	present
+)
+
+// unchanged compares objects with what they are now. It fails the test for each difference, except what docs/beside-kubevirt.md says that Kiln changes:
+// annotations below kilnvm.io/ of VMs, and rules of roles to which others are aggregated. New objects must be Kiln's.
+func (o objects) unchanged(g space, kiln presence) {
+	g.Helper()
+	now := g.objects()
+	for _, key := range slices.Sorted(maps.Keys(o)) {
+		is := now[key]
+		if is == nil {
+			g.Errorf("%s is gone", key)
+			continue
+		}
+		if kiln == present {
+			keepRules(o[key], is)
+		}
+		if diff := cmp.Diff(withoutAnnotations(o[key]), withoutAnnotations(is)); diff != "" {
+			g.Errorf("%s has changed: -before +now\n%s", key, diff)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(now)) {
+		if o[key] == nil && !kiln.has(g, now[key]) {
+			g.Errorf("%s is new: %v", key, now[key].Object)
+		}
+	}
+}
+
+// keepRules removes from a role that others are aggregated to what it did not have before.
+func keepRules(was, is *unstructured.Unstructured) {
+	if _, aggregated := is.Object["aggregationRule"]; !aggregated {
+		return
+	}
+	before, _, _ := unstructured.NestedSlice(was.Object, "rules")
+	rules, _, _ := unstructured.NestedSlice(is.Object, "rules")
+	is.Object["rules"] = slices.DeleteFunc(rules, func(rule any) bool {
+		return !slices.ContainsFunc(before, func(other any) bool { return reflect.DeepEqual(rule, other) })
+	})
+}
+
+// withoutAnnotations returns a VM without Kiln's annotations, and another object as it is.
+func withoutAnnotations(object *unstructured.Unstructured) map[string]any {
+	if object.GetKind() != "VirtualMachine" {
+		return object.Object
+	}
+	object = object.DeepCopy()
+	annotations := object.GetAnnotations()
+	maps.DeleteFunc(annotations, func(key, _ string) bool { return strings.HasPrefix(key, v1alpha1.Prefix) })
+	object.SetAnnotations(annotations)
+	return object.Object
+}
+
+// has tells whether a new object is one of those that Kiln has.
+func (p presence) has(g space, object *unstructured.Unstructured) bool {
+	kind, name, namespace := object.GetKind(), object.GetName(), object.GetNamespace()
+	switch {
+	case kind == "ControllerRevision" && namespace == g.name: // of the VM's pins
+		return true
+	case p == gone:
+		return false
+	case (kind == "CustomResourceDefinition" || kind == "APIService") && strings.HasSuffix(name, "kilnvm.io"), // the API server makes the second of the first
+		kind == "Namespace" && name == "kiln-system",
+		namespace == "kiln-system" && (name == "default" || name == "kube-root-ca.crt"): // which each namespace has
+		return true
+	case p == removed:
+		return false
+	}
+	if kind == "IPAddress" { // the API server makes one for the address of a Service
+		namespace, _, _ = unstructured.NestedString(object.Object, "spec", "parentRef", "namespace")
+	}
+	return namespace == "kiln-system" || strings.HasPrefix(name, "kiln-") || strings.HasPrefix(object.GetAPIVersion(), "kilnvm.io/")
+}
