@@ -26,10 +26,11 @@ type endpoint struct {
 	hooks         map[string]admission.Hook
 	// stopping ends when the process is asked to stop. The process continues to serve for a while.
 	stopping context.Context
+	self     *admission.SelfTest
 }
 
-// addServer adds the server of the webhooks, and a readiness check and metrics of its certificate. It does not use controller-runtime's own server, which has
-// no ReadTimeout: a client that sends a byte now and then could keep its connection forever.
+// addServer adds the server of the webhooks, a readiness check and metrics of its certificate, and a readiness check of its speed. It does not use
+// controller-runtime's own server, which has no ReadTimeout: a client that sends a byte now and then could keep its connection forever.
 func addServer(mgr ctrl.Manager, at endpoint) error {
 	// Register wraps each hook with controller-runtime's metrics of requests. This server itself is never started.
 	measured := webhook.NewServer(webhook.Options{})
@@ -46,20 +47,21 @@ func addServer(mgr ctrl.Manager, at endpoint) error {
 	}
 	server := &manager.Server{
 		Name: "webhooks", Listener: listener, ShutdownTimeout: new(lastRequests),
-		Server: admission.NewHTTPServer(drainConnections(at.stopping, at.clients.refuseOthers(measured.WebhookMux()))),
+		Server: admission.NewHTTPServer(drainConnections(at.stopping, at.self.Slow, at.clients.refuseOthers(measured.WebhookMux()))),
 	}
 	served := &certs.Served{
 		Address: listener.Addr(), Name: at.name, Authorities: at.certificate.Authorities(), Now: time.Now, Log: ctrl.Log.WithName("certificate"),
 	}
-	return errors.Join(mgr.Add(at.certificate), mgr.Add(server), mgr.AddReadyzCheck("certificate", served.Check), metrics.Registry.Register(served))
+	return errors.Join(mgr.Add(at.certificate), mgr.Add(server), mgr.AddReadyzCheck("certificate", served.Check), mgr.AddReadyzCheck("self-test", at.self.Check),
+		metrics.Registry.Register(served))
 }
 
-// drainConnections closes each connection with its next answer after the process was asked to stop. API servers keep connections, and use them even after the
-// pod was removed from the Service. http.Server.Shutdown closes idle connections at once: a request that is just being sent on one fails, and an API server
-// does not repeat it.
-func drainConnections(stopping context.Context, handler http.Handler) http.Handler {
+// drainConnections closes each connection with its next answer after the process was asked to stop, or while it is slow. API servers keep connections, and use
+// them even after the pod was removed from the Service. http.Server.Shutdown closes idle connections at once: a request that is just being sent on one fails,
+// and an API server does not repeat it.
+func drainConnections(stopping context.Context, slow func() bool, handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if stopping.Err() != nil {
+		if stopping.Err() != nil || slow() {
 			w.Header().Set("Connection", "close")
 		}
 		handler.ServeHTTP(w, r)

@@ -7,14 +7,16 @@ import (
 	"testing"
 )
 
-// TestDrained: until the process is asked to stop, connections are kept; afterwards each ends with its next answer.
+// TestDrained: until the process is asked to stop, connections are kept, except while it is slow; afterwards each ends with its next answer.
 func TestDrained(t *testing.T) {
 	stopping, stop := context.WithCancel(t.Context())
 	defer stop()
-	server := httptest.NewServer(drainConnections(stopping, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
+	slow := false
+	server := httptest.NewServer(drainConnections(stopping, func() bool { return slow }, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	defer server.Close()
-	for _, want := range []bool{false, false, true, true} {
-		if want {
+	for i, want := range []bool{false, true, false, true, true} {
+		slow = i == 1
+		if i == 3 {
 			stop()
 		}
 		response, err := server.Client().Get(server.URL)
@@ -23,7 +25,7 @@ func TestDrained(t *testing.T) {
 		}
 		response.Body.Close()
 		if response.Close != want {
-			t.Errorf("asked to stop: %v; the answer ends the connection: %v", want, response.Close)
+			t.Errorf("request %d: the answer ends the connection: %v", i, response.Close)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func runWebhook(ctx context.Context, o options) error {
 	}
 	err = addServer(engine, endpoint{
 		address: o.address, name: cmp.Or(o.name, certs.Host(o.Namespace)), clients: o.clients, certificate: certs.Watch(o.certs), hooks: server.Hooks(),
-		stopping: ctx,
+		stopping: ctx, self: server.SelfTest(o.Namespace),
 	})
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/patch"
+	"golang.org/x/sync/semaphore"
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
@@ -28,6 +29,9 @@ type Server struct {
 	Write func(context.Context, ...revision.Draft) error
 	// Refusals is the verbosity of the log entries of refused requests; 0 is the level info.
 	Refusals int
+
+	// capacity bounds the reviews in progress of all hooks.
+	capacity *semaphore.Weighted
 }
 
 // The paths of the webhook configurations.
@@ -53,7 +57,11 @@ const (
 
 // Hooks returns all webhooks by path. They share the capacity for reviews in progress, because they share the memory of the process.
 func (s *Server) Hooks() map[string]Hook {
-	capacity, hooks := newCapacity(), map[string]Hook{}
+	hooks := map[string]Hook{}
+	if s.capacity == nil {
+		s.capacity = newCapacity()
+	}
+	yields := func() bool { return s.Reviewer.Configuration().Limits.KubeVirtGuests }
 	for path, handle := range map[string]handler{
 		MutateVM:             skipUnreadable(s.mutateVM),
 		MutateVMI:            skipUnreadable(s.mutateVMI),
@@ -73,7 +81,7 @@ func (s *Server) Hooks() map[string]Hook {
 		ValidateRestore:      s.withinCount(s.validateRestore),
 		ValidateClone:        s.withinCount(s.validateClone),
 	} {
-		hooks[path] = Hook{handle: handle, capacity: capacity, path: path, refusals: s.Refusals}
+		hooks[path] = Hook{handle: handle, capacity: s.capacity, path: path, refusals: s.Refusals, yields: yields}
 	}
 	return hooks
 }

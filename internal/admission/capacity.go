@@ -66,6 +66,12 @@ func requestTimeout(r *http.Request) time.Duration {
 	return min(given, defaultTimeout)
 }
 
+// answerBy returns the time by which a request that began at a time is answered or given up: a tenth of the time is left for the way back.
+func answerBy(r *http.Request, began time.Time) time.Time {
+	timeout := requestTimeout(r)
+	return began.Add(timeout - timeout/10)
+}
+
 // acquireCapacity waits until there is capacity. A fifth of the time is left for an answer.
 func (h Hook) acquireCapacity(ctx context.Context, size int64) bool {
 	deadline, _ := ctx.Deadline()
@@ -85,6 +91,9 @@ func readBody(w http.ResponseWriter, r *http.Request, size int64) ([]byte, error
 	return body.Bytes(), err
 }
 
+// tooBusy is the answer to a request for which there is no capacity.
+const tooBusy = "kiln is processing as many requests as fit into its memory; try again"
+
 // refuseBusy answers a review for which there is no capacity with code 429, on which clients try again. The answer is a review, because the API server would
 // turn an HTTP error into an internal error, or let the request pass. Only the UID of the body is kept.
 func refuseBusy(w http.ResponseWriter, r *http.Request) {
@@ -97,7 +106,7 @@ func refuseBusy(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.Copy(io.Discard, body); err != nil { // a client that is still writing would not read the answer
 		return
 	}
-	status := apierrors.NewTooManyRequests("kiln is processing as many requests as fit into its memory; try again", 1).ErrStatus
+	status := apierrors.NewTooManyRequests(tooBusy, 1).ErrStatus
 	answer, err := json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
 		Response: &admissionv1.AdmissionResponse{UID: uid, Result: &status},

@@ -29,6 +29,8 @@ type Hook struct {
 	path string
 	// refusals is the verbosity of log entries of refused requests.
 	refusals int
+	// yields reports whether the failurePolicy of the webhook configuration decides about requests that Kiln cannot judge; nil if they are refused.
+	yields func() bool
 }
 
 // ServeHTTP answers one review and measures it.
@@ -38,8 +40,9 @@ func (h Hook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // serveReview answers one review. A review that cannot be read gets an HTTP error, because it has no request to answer. Work ends when the caller has hung up,
-// or has stopped waiting.
+// or shortly before it stops waiting.
 func (h Hook) serveReview(w http.ResponseWriter, r *http.Request) outcome {
+	began := time.Now()
 	size, ok := requestSize(r)
 	if !ok {
 		http.Error(w, fmt.Sprintf("the AdmissionReview must have at most %d bytes", maxReview), http.StatusRequestEntityTooLarge)
@@ -48,7 +51,11 @@ func (h Hook) serveReview(w http.ResponseWriter, r *http.Request) outcome {
 	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout(r))
 	defer cancel()
 	if !h.acquireCapacity(ctx, size) {
-		refuseBusy(w, r)
+		if h.mayYield() {
+			http.Error(w, tooBusy, http.StatusServiceUnavailable)
+		} else {
+			refuseBusy(w, r)
+		}
 		return busy
 	}
 	inFlight.Add(float64(size))
@@ -61,14 +68,32 @@ func (h Hook) serveReview(w http.ResponseWriter, r *http.Request) outcome {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return failed
 	}
-	response, came, err := h.answerReview(ctx, body)
+	ctx, cancel = context.WithDeadline(ctx, answerBy(r, began))
+	defer cancel()
+	review, err := h.answerReview(ctx, body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return failed
 	}
-	writeReview(ctx, w, response)
+	came := outcomeOf(review.Response)
+	if came == failed && h.mayYield() && (h.path != MutateVMI || ctx.Err() != nil) {
+		http.Error(w, review.Response.Result.Message, http.StatusServiceUnavailable)
+		return came
+	}
+	written, err := json.Marshal(review)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return failed
+	}
+	writeReview(ctx, w, written)
 	return came
 }
+
+// mayYield reports whether the failurePolicy of the webhook decides about a request that Kiln cannot judge. Beside KubeVirt it is Ignore, except while a
+// GuestPolicy denies: a fault or an overload of Kiln must not refuse what KubeVirt alone would admit. An HTTP error has this effect; a review that refuses
+// the request has none. A fault in mutateVMI is still a refusal: KubeVirt's controller tries again, and the guest must not boot with other hardware because
+// one read has failed. If the time is over, as while Kiln is slow, the guest starts without Kiln.
+func (h Hook) mayYield() bool { return h.yields != nil && h.yields() }
 
 // writeReview writes a review. An error, for example because the caller is gone, is only logged.
 func writeReview(ctx context.Context, w http.ResponseWriter, review []byte) {
@@ -81,23 +106,24 @@ func writeReview(ctx context.Context, w http.ResponseWriter, review []byte) {
 // Answer returns the response to the JSON of an AdmissionReview of admission.k8s.io/v1, as JSON of an AdmissionReview. It returns an error if the bytes are not
 // such a review.
 func (h Hook) Answer(ctx context.Context, body []byte) ([]byte, error) {
-	response, _, err := h.answerReview(ctx, body)
-	return response, err
+	review, err := h.answerReview(ctx, body)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(review)
 }
 
-// answerReview returns the response as Answer does, and the outcome of the request.
-func (h Hook) answerReview(ctx context.Context, body []byte) ([]byte, outcome, error) {
+// answerReview returns the review that answers a review.
+func (h Hook) answerReview(ctx context.Context, body []byte) (*admissionv1.AdmissionReview, error) {
 	// The API server sends JSON of exactly this type to webhooks that list only v1. A decoder that first has to find out the type would read megabytes twice.
 	var review admissionv1.AdmissionReview
 	if err := json.Unmarshal(body, &review); err != nil {
-		return nil, failed, fmt.Errorf("reading the review: %w", err)
+		return nil, fmt.Errorf("reading the review: %w", err)
 	}
 	if review.Request == nil || review.APIVersion != admissionv1.SchemeGroupVersion.String() {
-		return nil, failed, errors.New("expected an AdmissionReview of admission.k8s.io/v1 with a request")
+		return nil, errors.New("expected an AdmissionReview of admission.k8s.io/v1 with a request")
 	}
-	response := limitWarnings(h.respondTo(ctx, review.Request))
-	written, err := json.Marshal(admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: response})
-	return written, outcomeOf(response), err
+	return &admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: limitWarnings(h.respondTo(ctx, review.Request))}, nil
 }
 
 // respondTo calls the handler. It answers a panic with code 500, logs it with the request's UID, and the process goes on: one hostile object must not end
