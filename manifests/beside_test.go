@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestBesideKubeVirt: overlay beside-kubevirt on an API server with definitions as KubeVirt has them. Nobody answers for Kiln at first: everything is admitted,
-// except pods that need the hook. With a GuestPolicy that denies, KubeVirt goes on, and VMs and VMIs that somebody else has written wait. Then somebody answers.
-// The pods of component beside-kubevirt/plugin are among it.
+// TestBesideKubeVirt: overlay beside-kubevirt on an API server with definitions as KubeVirt has them. Nobody answers for Kiln at first: everything is
+// admitted, except pods that need the hook. With a GuestPolicy that denies, KubeVirt goes on, and VMs and VMIs that somebody else has written wait. Then
+// somebody answers. The pods of component beside-kubevirt/plugin are among it.
 func TestBesideKubeVirt(t *testing.T) {
 	p := startPlane(t)
 	p.kubectl(t, kubeVirtsDefinitions(t), "apply", "--server-side", "-f", "-")

@@ -71,7 +71,8 @@ func TestFailClosed(t *testing.T) {
 		{"namespaces twice", []v1alpha1.GuestPolicy{teams, teams},
 			"deny-*.virtualmachines CREATE,UPDATE in,team=a; deny-*.virtualmachineinstances CREATE,UPDATE in,team=a"},
 		{"namespaces, and all of them", []v1alpha1.GuestPolicy{teams, creates}, both},
-		{"objects", []v1alpha1.GuestPolicy{deny(v1alpha1.GuestPolicyMatch{ObjectSelector: labelled("gpu", "yes"), Resources: creates.Spec.MatchConstraints.Resources})},
+		{"objects", []v1alpha1.GuestPolicy{deny(v1alpha1.GuestPolicyMatch{
+			ObjectSelector: labelled("gpu", "yes"), Resources: creates.Spec.MatchConstraints.Resources})},
 			"deny-*.virtualmachines CREATE,UPDATE in gpu=yes"},
 		{"a selector of everything", []v1alpha1.GuestPolicy{deny(v1alpha1.GuestPolicyMatch{NamespaceSelector: &metav1.LabelSelector{}})}, both},
 		{"a selector that the API server refuses", []v1alpha1.GuestPolicy{deny(v1alpha1.GuestPolicyMatch{NamespaceSelector: labelled("team", "no value!")})}, both},
