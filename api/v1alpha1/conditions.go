@@ -182,6 +182,13 @@ const (
 // ReasonRestartRequired is the reason of condition RestartRequired on VMs: the VM was edited, and its VMI is as before. It is KubeVirt's word.
 const ReasonRestartRequired = "RestartRequired"
 
+// ConditionPinsLost is on VMs with annotation kilnvm.io/lost-pins: the VM has the current objects in the place of the revisions that it was pinned to. Its
+// status is True. If KubeVirt writes the conditions of VMs, an event with its reason takes its place.
+const ConditionPinsLost = "PinsLost"
+
+// ReasonRevisionMissing is the reason of ConditionPinsLost.
+const ReasonRevisionMissing = "RevisionMissing"
+
 // Reasons of Failure on VMs, and of events on them. Except ReasonFailedPin and the reasons about hardware they are words of KubeVirt or Kubernetes.
 const (
 	// ReasonCrashLoopBackOff means that guests of the VM have ended soon after their start, and that the next one waits.
@@ -204,6 +211,8 @@ const (
 	ReasonHardwareForeign = "HardwareForeign"
 	// ReasonNoEffect is the reason of the event about fields of a VMI that have no effect where its guest runs: in a pod, or on a bare machine.
 	ReasonNoEffect = "NoEffect"
+	// ReasonHardwareMissing is the reason of the event about a VM that came with an identity, such as a VM of a backup, and starts without a GuestHardware.
+	ReasonHardwareMissing = "HardwareMissing"
 	// ReasonHardwareChanged is the reason of the event after a boot whose hardware differs from the record.
 	ReasonHardwareChanged = "HardwareChanged"
 )

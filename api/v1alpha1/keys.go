@@ -7,6 +7,9 @@ const Prefix = "kilnvm.io/"
 const (
 	// AnnotationPins is on VMs and VMIs. Its value is a Pins object as JSON.
 	AnnotationPins = Prefix + "pins"
+	// AnnotationLostPins is on VMs that were created with pins to revisions that their namespace does not have, such as VMs of a backup without
+	// ControllerRevisions. Its value names these revisions. The owner of the VM removes it.
+	AnnotationLostPins = Prefix + "lost-pins"
 	// AnnotationIdentity is on VMs and VMIs. Its value is the seed of the firmware UUID, the serial number and the MAC addresses.
 	AnnotationIdentity = Prefix + "identity"
 	// AnnotationGeneration is on VMs and VMIs. The owner of a VM writes any text, and another text after restoring older disks, which no

@@ -15,11 +15,12 @@ import (
 // ownConditions are the condition types that this controller sets and clears.
 var ownConditions = []v1.VirtualMachineConditionType{
 	v1.VirtualMachineReady, v1.VirtualMachinePaused, v1.VirtualMachineFailure,
-	v1.VirtualMachineConditionType(v1.VirtualMachineInstanceSynchronized), v1.VirtualMachineRestartRequired,
+	v1.VirtualMachineConditionType(v1.VirtualMachineInstanceSynchronized), v1.VirtualMachineRestartRequired, v1alpha1.ConditionPinsLost,
 }
 
 // nextConditions returns the VM's conditions. Ready is always present, with the reason while it is False. Paused and Synchronized are copied from the VMI.
-// Failure says what keeps the VM from its run strategy, and RestartRequired that an edit waits for a restart. Conditions of other types stay.
+// Failure says what keeps the VM from its run strategy, RestartRequired that an edit waits for a restart, and PinsLost that a backup
+// lacked revisions. Conditions of other types stay.
 func (s *state) nextConditions() []v1.VirtualMachineCondition {
 	ready := v1.VirtualMachineCondition{Type: v1.VirtualMachineReady, Status: corev1.ConditionFalse, Reason: v1alpha1.ReasonVMINotExists,
 		Message: "there is no virtual machine instance"}
@@ -57,6 +58,10 @@ func (s *state) nextConditions() []v1.VirtualMachineCondition {
 	}
 	if s.pendingUnknown {
 		all = append(all, conditionsOfType(s.vm, v1.VirtualMachineRestartRequired)...)
+	}
+	if text := lostPinsMessage(s.vm); text != "" {
+		all = append(all, v1.VirtualMachineCondition{Type: v1alpha1.ConditionPinsLost, Status: corev1.ConditionTrue,
+			Reason: v1alpha1.ReasonRevisionMissing, Message: text})
 	}
 	return s.withTransitionTimes(all)
 }

@@ -5,6 +5,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/kilnvm/kiln/internal/fairqueue"
@@ -46,6 +47,8 @@ type Controller struct {
 	unpinned    unpinnedVMs
 	ownWrites   ownwrite.Memo
 	comparisons comparisons
+	// lostPinsReported has the UIDs of the VMs whose lost pins were reported, by their names.
+	lostPinsReported sync.Map
 	// waitingForWebhooks are the VMs that wait for a webhook that does not answer.
 	waitingForWebhooks outage.Waiting
 }
@@ -121,6 +124,7 @@ func (c *Controller) reconcileVM(ctx context.Context, key types.NamespacedName) 
 		c.unpinned.remove(key)
 		c.ownWrites.Forget(key)
 		c.comparisons.forget(key)
+		c.lostPinsReported.Delete(key)
 		c.waitingForWebhooks.Forget(key)
 		return ctrl.Result{}, nil
 	}
@@ -135,6 +139,7 @@ func (c *Controller) reconcileVM(ctx context.Context, key types.NamespacedName) 
 	}
 	if c.KubeVirt != nil {
 		c.noteOutage(key, s)
+		c.reportLostPins(key, s)
 		return c.finishForKubeVirt(ctx, s)
 	}
 	if s.vm.DeletionTimestamp == nil {

@@ -69,6 +69,7 @@ func (r Resolver) resolveImplicit(ctx context.Context, i *implicitPin, resolutio
 	case pin.Honour:
 		if found, err = r.restoredRevisions(ctx, i); found == nil && err == nil {
 			resolution.addWarning("pins of %s were dropped: namespace '%s' lacks these revisions, or they do not match this VM", i.field, i.vm.Namespace)
+			resolution.LostPins = append(resolution.LostPins, i.now.Names...)
 			if i.field == pin.Profiles {
 				found, err = r.currentOf(ctx, i) // not later: beside pinned presets, an absent key means that the VM has no profiles
 			}

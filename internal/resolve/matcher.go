@@ -97,6 +97,7 @@ func (r Resolver) resolveMatcher(ctx context.Context, m matcherPin, resolution *
 		return nil, field.ErrorList{replacedPin(m.given)}, nil
 	case m.action == pin.Honour:
 		resolution.addWarning("pin '%s' was dropped: the namespace has no such revision of %s", m.given, m.reference)
+		resolution.LostPins = append(resolution.LostPins, m.given)
 	}
 	return found, nil, nil
 }

@@ -57,6 +57,8 @@ type Resolution struct {
 	// Drafts are the revisions that do not exist yet.
 	Drafts   []revision.Draft
 	Warnings []string
+	// LostPins are the revisions that the request names and that were dropped, such as revisions that a backup does not contain.
+	LostPins []string
 	// Current are the live objects that the VM gets as instancetype and preference. An object from a pin, from revisionName or from the status is not among
 	// them.
 	Current []Current

@@ -151,6 +151,9 @@ func TestVM(t *testing.T) {
 			if got := strings.Join(resolution.Warnings, "\n"); !strings.Contains(got, test.warning) || got != "" && test.warning == "" {
 				t.Errorf("%s: warnings '%s', want '%s'", test.why, got, test.warning)
 			}
+			if lost := len(resolution.LostPins) > 0; lost != (test.warning == "was dropped") {
+				t.Errorf("%s: lost pins %v", test.why, resolution.LostPins)
+			}
 			if live.requests != test.requests {
 				t.Errorf("%d requests left the process, want %d", live.requests, test.requests)
 			}

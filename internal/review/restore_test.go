@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/config"
@@ -44,6 +45,9 @@ func TestPinsOfARestore(t *testing.T) {
 		stored, _ := reviewed.Stored()
 		if diff := cmp.Diff(test.want, pin.Read(stored).Configuration); diff != "" {
 			t.Errorf("%s: pinned to another configuration: %s", why, diff)
+		}
+		if lost := stored.Annotations[v1alpha1.AnnotationLostPins]; lost != "" && (test.want != "" || lost != test.to) || lost == "" && test.want == "" {
+			t.Errorf("%s: lost pins '%s'", why, lost)
 		}
 	}
 }

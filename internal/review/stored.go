@@ -3,8 +3,10 @@ package review
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/pin"
@@ -55,6 +57,9 @@ func (v VM) Stored() (*v1.VirtualMachine, []revision.Draft) {
 	}
 	replaceAnnotation(&stored, v1alpha1.AnnotationInference, v.inference)
 	replaceAnnotation(&stored, v1alpha1.AnnotationArchitecture, architecture)
+	if lost := v.Resolved.LostPins; len(lost) > 0 { // a second call for the same request finds the new pins, and must not remove it
+		replaceAnnotation(&stored, v1alpha1.AnnotationLostPins, lostPins(lost))
+	}
 	pin.Write(&stored, pins)
 	return &stored, drafts
 }
@@ -160,6 +165,18 @@ func inferenceRecord(vm, old *v1.VirtualMachine, rights *resolve.Rights) string 
 		return old.Annotations[v1alpha1.AnnotationInference]
 	}
 	return cmp.Or(rights, &resolve.Rights{}).Record()
+}
+
+// mostLostPins is the number of revisions that annotation kilnvm.io/lost-pins names. The pins themselves may have used the space for annotations.
+const mostLostPins = 8
+
+// lostPins returns the value of annotation kilnvm.io/lost-pins.
+func lostPins(revisions []string) string {
+	text := strings.Join(revisions[:min(len(revisions), mostLostPins)], ", ")
+	if more := len(revisions) - mostLostPins; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // replaceAnnotation sets an annotation of a VM, or removes it if the value is empty. It replaces the map, which may belong to another object.
