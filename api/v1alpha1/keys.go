@@ -102,6 +102,20 @@ const (
 	LifecycleObsolete = "obsolete"
 )
 
+// LabelAdmission is on namespaces of a cluster in which KubeVirt runs the guests. Its value is AdmissionEnabled, AdmissionWarn or AdmissionDisabled. Any other
+// value has no effect.
+const LabelAdmission = Prefix + "admission"
+
+// Values of LabelAdmission.
+const (
+	// AdmissionEnabled is the value of a namespace whose objects are refused if they break a rule, also if the webhook's flag --enforcement is Warn.
+	AdmissionEnabled = "enabled"
+	// AdmissionWarn is the value of a namespace in which admission warns, and refuses no object of KubeVirt's kinds.
+	AdmissionWarn = "warn"
+	// AdmissionDisabled is the value of a namespace that Kiln leaves alone: no webhook and no policy is about its objects, and the controller writes nothing.
+	AdmissionDisabled = "disabled"
+)
+
 // LabelUninstall is on objects that an uninstall leaves: definitions, and the objects that the launchers of running guests need. Its value is 'keep'. While
 // Kiln is installed, a policy refuses to delete these objects.
 const LabelUninstall = Prefix + "uninstall"

@@ -4,6 +4,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/kilnvm/kiln/certs"
 	"github.com/kilnvm/kiln/internal/admission"
 	"github.com/kilnvm/kiln/internal/command"
+	"github.com/kilnvm/kiln/internal/enforcement"
 	"github.com/kilnvm/kiln/internal/guestpolicy"
 	"github.com/kilnvm/kiln/internal/kubevirt/installed"
 	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
@@ -42,7 +44,7 @@ func runWebhook(ctx context.Context, o options) error {
 	if err := installed.CheckGuests(o.guests); err != nil {
 		return err
 	}
-	if err := o.hook.Validate(); err != nil {
+	if err := errors.Join(o.hook.Validate(), enforcement.Check(o.enforcement)); err != nil {
 		return err
 	}
 	command.Log(o.LogLevel)
@@ -61,6 +63,7 @@ func runWebhook(ctx context.Context, o options) error {
 			KubeVirt: virtcontroller.Completer{Hook: o.hook}},
 		LauncherHook: o.hook,
 		MayRead:      admission.AccessReview(engine.Live),
+		Enforcement:  o.enforcement,
 		Refusals:     -int(o.refusals), // logr's levels are slog's with the opposite sign
 		Write: func(ctx context.Context, drafts ...revision.Draft) error {
 			return revision.Write(ctx, engine.Live, drafts...)

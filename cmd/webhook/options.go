@@ -4,7 +4,9 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/command"
+	"github.com/kilnvm/kiln/internal/enforcement"
 	"github.com/kilnvm/kiln/internal/kubevirt/installed"
 	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"github.com/spf13/pflag"
@@ -13,11 +15,11 @@ import (
 // options are the flags. delay is how long the process continues to serve after a signal to stop. refusals is the level at which refused requests are logged.
 type options struct {
 	command.Process
-	address, certs, name, config, guests string
-	hook                                 virtcontroller.Hook
-	clients                              clients
-	delay                                time.Duration
-	refusals                             slog.Level
+	address, certs, name, config, guests, enforcement string
+	hook                                              virtcontroller.Hook
+	clients                                           clients
+	delay                                             time.Duration
+	refusals                                          slog.Level
 }
 
 // addFlags defines the flags.
@@ -41,6 +43,8 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 		"KubeVirt's gate Sidecar or Plugins must be on; empty for none")
 	flags.StringVar(&o.hook.Protocol, "hook-protocol", virtcontroller.HookSidecar, "how KubeVirt asks the container of --hook-image: Sidecar (gate Sidecar), or "+
 		"Plugin (gate Plugins), with component beside-kubevirt/plugin")
+	flags.StringVar(&o.enforcement, "enforcement", enforcement.Enforce, "what admission does with objects of KubeVirt's kinds that it would refuse: Enforce "+
+		"refuses them, Warn admits them with warnings. Label "+v1alpha1.LabelAdmission+" of a namespace overrides it. Without KubeVirt, Enforce holds")
 	flags.TextVar(&o.refusals, "log-refusals", o.refusals, "level at which requests are logged that are refused for a mistake of the user: debug or info")
 	flags.DurationVar(&o.delay, "shutdown-delay-duration", 0,
 		"time to go on serving, not ready, after a signal to stop, until load balancers have noticed")

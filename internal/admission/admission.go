@@ -29,6 +29,9 @@ type Server struct {
 	Write func(context.Context, ...revision.Draft) error
 	// Refusals is the verbosity of the log entries of refused requests; 0 is the level info.
 	Refusals int
+	// Enforcement is enforcement.Enforce or enforcement.Warn; empty for Enforce. Namespaces with label kilnvm.io/admission have their own value. Warn needs
+	// KubeVirt, which judges the objects, too.
+	Enforcement string
 
 	// capacity bounds the reviews in progress of all hooks.
 	capacity *semaphore.Weighted
@@ -83,14 +86,19 @@ func (s *Server) Hooks() map[string]Hook {
 	} {
 		hooks[path] = Hook{handle: handle, capacity: s.capacity, path: path, refusals: s.Refusals, yields: yields}
 	}
+	for _, path := range warnable {
+		hook := hooks[path]
+		hook.warns = s.warnsIn
+		hooks[path] = hook
+	}
 	return hooks
 }
 
 // hookPaths returns the paths of all hooks.
 func hookPaths() []string { return slices.Sorted(maps.Keys((&Server{}).Hooks())) }
 
-// answer is what a handler returns for a request that it allows. The error of a handler is the user's mistake if it is a *resolve.Refusal. Any other error is a
-// fault of Kiln or of the cluster.
+// answer is what a handler returns for a request that it allows, and with an error for a request that is admitted only with warnings. The error of a handler is
+// the user's mistake if it is a *resolve.Refusal. Any other error is a fault of Kiln or of the cluster.
 type answer struct {
 	// patch is a JSON patch (RFC 6902), nil if nothing changes.
 	patch    []byte
@@ -118,7 +126,10 @@ func (s *Server) answerPatch(ctx context.Context, request *admissionv1.Admission
 	if err == nil && (request.DryRun == nil || !*request.DryRun) {
 		err = s.Write(ctx, c.drafts...)
 	}
-	return answer{patch: patch, warnings: c.warnings}, err
+	if err != nil { // without its revisions, the change would name some that do not exist
+		return answer{}, err
+	}
+	return answer{patch: patch, warnings: c.warnings}, nil
 }
 
 // answerVerdict turns a verdict into an answer; err is why there is no verdict.

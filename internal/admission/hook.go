@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,6 +30,9 @@ type Hook struct {
 	path string
 	// refusals is the verbosity of log entries of refused requests.
 	refusals int
+	// warns reports whether admission only warns about objects of a namespace; nil if it always refuses. An object of the cluster has no namespace. wrong is a
+	// warning about the label of the namespace, or empty.
+	warns func(ctx context.Context, namespace string) (warns bool, wrong string)
 	// yields reports whether the failurePolicy of the webhook configuration decides about requests that Kiln cannot judge; nil if they are refused.
 	yields func() bool
 }
@@ -51,11 +55,7 @@ func (h Hook) serveReview(w http.ResponseWriter, r *http.Request) outcome {
 	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout(r))
 	defer cancel()
 	if !h.acquireCapacity(ctx, size) {
-		if h.mayYield() {
-			http.Error(w, tooBusy, http.StatusServiceUnavailable)
-		} else {
-			refuseBusy(w, r)
-		}
+		h.answerBusy(ctx, w, r)
 		return busy
 	}
 	inFlight.Add(float64(size))
@@ -70,13 +70,12 @@ func (h Hook) serveReview(w http.ResponseWriter, r *http.Request) outcome {
 	}
 	ctx, cancel = context.WithDeadline(ctx, answerBy(r, began))
 	defer cancel()
-	review, err := h.answerReview(ctx, body)
+	review, came, err := h.answerReview(ctx, body)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return failed
 	}
-	came := outcomeOf(review.Response)
-	if came == failed && h.mayYield() && (h.path != MutateVMI || ctx.Err() != nil) {
+	if !review.Response.Allowed && came == failed && h.mayYield() && (h.path != MutateVMI || ctx.Err() != nil) {
 		http.Error(w, review.Response.Result.Message, http.StatusServiceUnavailable)
 		return came
 	}
@@ -106,31 +105,36 @@ func writeReview(ctx context.Context, w http.ResponseWriter, review []byte) {
 // Answer returns the response to the JSON of an AdmissionReview of admission.k8s.io/v1, as JSON of an AdmissionReview. It returns an error if the bytes are not
 // such a review.
 func (h Hook) Answer(ctx context.Context, body []byte) ([]byte, error) {
-	review, err := h.answerReview(ctx, body)
+	review, _, err := h.answerReview(ctx, body)
 	if err != nil {
 		return nil, err
 	}
 	return json.Marshal(review)
 }
 
-// answerReview returns the review that answers a review.
-func (h Hook) answerReview(ctx context.Context, body []byte) (*admissionv1.AdmissionReview, error) {
+// answerReview returns the review that answers a review, and the outcome of the request.
+func (h Hook) answerReview(ctx context.Context, body []byte) (*admissionv1.AdmissionReview, outcome, error) {
 	// The API server sends JSON of exactly this type to webhooks that list only v1. A decoder that first has to find out the type would read megabytes twice.
 	var review admissionv1.AdmissionReview
 	if err := json.Unmarshal(body, &review); err != nil {
-		return nil, fmt.Errorf("reading the review: %w", err)
+		return nil, failed, fmt.Errorf("reading the review: %w", err)
 	}
 	if review.Request == nil || review.APIVersion != admissionv1.SchemeGroupVersion.String() {
-		return nil, errors.New("expected an AdmissionReview of admission.k8s.io/v1 with a request")
+		return nil, failed, errors.New("expected an AdmissionReview of admission.k8s.io/v1 with a request")
 	}
-	return &admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: limitWarnings(h.respondTo(ctx, review.Request))}, nil
+	response, of := h.respondTo(ctx, review.Request)
+	return &admissionv1.AdmissionReview{TypeMeta: review.TypeMeta, Response: limitWarnings(response)}, of, nil
 }
 
 // respondTo calls the handler. It answers a panic with code 500, logs it with the request's UID, and the process goes on: one hostile object must not end
 // admission of all other objects.
-func (h Hook) respondTo(ctx context.Context, request *admissionv1.AdmissionRequest) (response *admissionv1.AdmissionResponse) {
+func (h Hook) respondTo(ctx context.Context, request *admissionv1.AdmissionRequest) (response *admissionv1.AdmissionResponse, of outcome) {
 	response = &admissionv1.AdmissionResponse{UID: request.UID}
 	began := time.Now()
+	warns, wrong := false, ""
+	if h.warns != nil {
+		warns, wrong = h.warns(ctx, request.Namespace)
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			panics.Inc()
@@ -139,14 +143,28 @@ func (h Hook) respondTo(ctx context.Context, request *admissionv1.AdmissionReque
 				Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
 				Message: fmt.Sprintf("internal error in kiln; search its log for request '%s'", request.UID),
 			}}
+			if of = failed; warns {
+				admitUnjudged(response, response.Result.Message)
+			}
 		}
 	}()
 	given, err := h.handleBounded(ctx, request)
 	response.Warnings, response.AuditAnnotations = truncateWarnings(given.warnings), auditAnnotations(given.audit)
-	if err != nil {
+	if wrong != "" {
+		response.Warnings = append(truncateWarnings([]string{wrong}), response.Warnings...)
+	}
+	if err != nil && warns {
+		of = warnOf(response, err)
+		h.logRefusal(ctx, "request would be refused", err, h.logValues(request, began))
+		if given.patch == nil {
+			given.patch = h.keepAnnotations(request)
+		}
+	} else if err != nil {
 		response.Result = errorStatus(request, err)
-		h.logRefusal(ctx, err, append(h.logValues(request, began), "code", response.Result.Code))
-		return response
+		h.logRefusal(ctx, "request refused", err, append(h.logValues(request, began), "code", response.Result.Code))
+		return response, outcomeOf(response)
+	} else {
+		of = allowed
 	}
 	response.Allowed = true
 	if log := log.FromContext(ctx).V(verbose); log.Enabled() {
@@ -156,7 +174,7 @@ func (h Hook) respondTo(ctx context.Context, request *admissionv1.AdmissionReque
 		kind := admissionv1.PatchTypeJSONPatch
 		response.Patch, response.PatchType = given.patch, &kind
 	}
-	return response
+	return response, of
 }
 
 // handleBounded calls the handler if the objects are small enough to be decoded and judged.
@@ -168,8 +186,9 @@ func (h Hook) handleBounded(ctx context.Context, request *admissionv1.AdmissionR
 	switch {
 	case over == nil:
 		given, err := h.handle(ctx, request)
-		if err == nil {
-			err = checkPatchSize(given.patch)
+		if tooLarge := checkPatchSize(given.patch); tooLarge != nil {
+			given.patch = nil
+			err = cmp.Or(err, tooLarge)
 		}
 		return given, err
 	case losesFinalizers(request):

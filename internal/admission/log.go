@@ -28,16 +28,16 @@ func (h Hook) logValues(request *admissionv1.AdmissionRequest, began time.Time) 
 	}
 }
 
-// logRefusal logs why a request is not allowed. Of the user's mistakes it logs only the rules, because paths and messages quote what the user wrote, perhaps a
-// password. It is not a fault if work ended because the caller has gone.
-func (h Hook) logRefusal(ctx context.Context, err error, about []any) {
+// logRefusal logs what happened to a request that breaks a rule, and why. Of the user's mistakes it logs only the rules, because paths and messages quote what
+// the user wrote, perhaps a password. It is not a fault if work ended because the caller has gone.
+func (h Hook) logRefusal(ctx context.Context, what string, err error, about []any) {
 	var mistakes *resolve.Refusal
 	switch {
 	case errors.As(err, &mistakes):
 		rules := rulesOf(mistakes.Errors)
-		log.FromContext(ctx).V(h.refusals).Info("request refused", append(about, "rules", rules[:min(len(rules), mostRules)], "mistakes", len(mistakes.Errors))...)
+		log.FromContext(ctx).V(h.refusals).Info(what, append(about, "rules", rules[:min(len(rules), mostRules)], "mistakes", len(mistakes.Errors))...)
 	case errors.As(err, new(*resolve.Outdated)):
-		log.FromContext(ctx).V(h.refusals).Info("request refused", append(about, "reason", err.Error())...)
+		log.FromContext(ctx).V(h.refusals).Info(what, append(about, "reason", err.Error())...)
 	case ctx.Err() != nil:
 		log.FromContext(ctx).V(verbose).Info("request abandoned", append(about, "reason", ctx.Err().Error())...)
 	default:

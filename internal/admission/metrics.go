@@ -14,6 +14,8 @@ const (
 	allowed outcome = "allowed"
 	// denied: the user has made a mistake.
 	denied outcome = "denied"
+	// warned: the user has made a mistake, and admission only warns.
+	warned outcome = "warned"
 	// busy: there was no capacity for the review.
 	busy outcome = "busy"
 	// outdated: the object was made from another object, which has changed since.
@@ -26,14 +28,19 @@ const (
 var (
 	duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "kiln_admission_duration_seconds",
-		Help: "Time from the headers of an AdmissionReview to its answer, by path and outcome: allowed, denied (422), outdated (409), busy (429) or " +
-			"failed (all other codes).",
+		Help: "Time from the headers of an AdmissionReview to its answer, by path and outcome: allowed, denied (422), warned (admitted in the place of 422), " +
+			"outdated (409), busy (429) or failed (all other codes). Where admission only warns, the last three are admitted, too.",
 		// From an object that is skipped to the timeout of the webhook configurations.
 		Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5},
 	}, []string{"path", "outcome"})
 	rejections = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "kiln_admission_rejections_total",
 		Help: "Refused requests by rule of docs/reference/rules.md, or other. A request that breaks several rules counts once for each.",
+	}, []string{"rule"})
+	wouldReject = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "kiln_admission_warned_total",
+		Help: "Requests that were admitted because admission only warns, by rule of docs/reference/rules.md, or other. A request that breaks several rules " +
+			"counts once for each.",
 	}, []string{"rule"})
 	inFlight = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "kiln_admission_in_flight_bytes",
@@ -62,7 +69,7 @@ func Metrics() []prometheus.Collector {
 		}
 	}
 	capacityBytes.Set(maxInFlight)
-	return []prometheus.Collector{duration, rejections, inFlight, capacityBytes, panics}
+	return []prometheus.Collector{duration, rejections, wouldReject, inFlight, capacityBytes, panics}
 }
 
 // recordDuration records a review that has been answered. No path of a tenant becomes a label, because only the paths of the webhook configurations have a

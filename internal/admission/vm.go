@@ -22,7 +22,7 @@ func (s *Server) mutateVM(ctx context.Context, request *admissionv1.AdmissionReq
 		return answer{}, err
 	}
 	reviewed, err := s.Reviewer.PrepareVM(ctx, vm, old, s.asker(request))
-	if err != nil || !reviewed.Allowed() {
+	if err != nil || !reviewed.Allowed() && !s.completesRefused(ctx, request, reviewed.Resolvable()) {
 		return answerVerdict(reviewed.Verdict, err)
 	}
 	stored, drafts := reviewed.Stored()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -21,12 +22,23 @@ func (s *Server) mutateVMI(ctx context.Context, request *admissionv1.AdmissionRe
 		return s.answerPatch(ctx, request, change{sent: vmi, stored: s.Reviewer.ForgetAddresses(vmi, request.UserInfo.Username)})
 	}
 	reviewed, err := s.Reviewer.PrepareVMI(ctx, vmi, s.asker(request))
-	if err != nil || !reviewed.Allowed() {
+	if err != nil || !reviewed.Allowed() && !s.completesRefused(ctx, request, reviewed.Merged.Allowed()) {
 		return answerVerdict(reviewed.Verdict, err)
 	}
 	// Drafts of revisions that exist are of revisions that the collector has marked: they are written again, so that they stay.
 	warnings := slices.Concat(reviewed.Merged.Warnings, validate.CountWarnings(request.Object.Raw)) // an explicit VMI has no such numbers
-	return s.answerPatch(ctx, request, change{vmi, reviewed.Explicit, reviewed.Resolved.Drafts, warnings})
+	completed, err := s.answerPatch(ctx, request, change{vmi, reviewed.Explicit, reviewed.Resolved.Drafts, warnings})
+	return addVerdict(completed, err, reviewed)
+}
+
+// addVerdict adds the verdict on a VMI to its completion if the validating webhook does not reach the same verdict again.
+func addVerdict(completed answer, err error, reviewed review.VMI) (answer, error) {
+	if err != nil || reviewed.Allowed() || reviewed.Rejudged() {
+		return completed, err
+	}
+	given, refusal := answerVerdict(reviewed.Verdict, nil)
+	given.patch = completed.patch
+	return given, refusal
 }
 
 // validateVMI judges an explicit VMI, and the changes of an update, also while the VMI is being deleted, because its hardware is recorded before it goes. No

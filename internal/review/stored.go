@@ -44,7 +44,7 @@ func (r Reviewer) PrepareVM(ctx context.Context, vm, old *v1.VirtualMachine, ask
 }
 
 // Stored returns the VM as admission stores it: pinned and, if the cluster's policy requires it, with an expanded template. The drafts are the revisions that
-// the VM is pinned to and that do not exist yet. The VM must be allowed.
+// the VM is pinned to and that do not exist yet. The VM must be allowed, or Resolvable.
 func (v VM) Stored() (*v1.VirtualMachine, []revision.Draft) {
 	stored := *v.given // what is changed below is copied first
 	v.setIdentity(&stored)

@@ -112,6 +112,9 @@ func (r Reviewer) ReviewExplicitVMI(ctx context.Context, explicit *v1.VirtualMac
 	return reviewed.Verdict, err
 }
 
+// Rejudged reports whether ReviewExplicitVMI finds all mistakes of a VMI again that was made explicit.
+func (v VMI) Rejudged() bool { return !v.unjudged }
+
 // Explain returns where each field of the VMI comes from. owner is the VM of the VMI and frozen the record of its hardware; each may be nil. The
 // VMI must be allowed.
 func (v VMI) Explain(owner *v1.VirtualMachine, frozen *record.Record) admit.Explanation {

@@ -25,7 +25,11 @@ var keyKinds = []struct{ prefix, heading, column string }{
 var keyWords = map[string]string{
 	"HardwareLatest": "annotation `kilnvm.io/hardware`", "PinNone": "fields of annotation `kilnvm.io/pins`",
 	"LifecycleActive": lifecycleLabel, "LifecycleDeprecated": lifecycleLabel, "LifecycleObsolete": lifecycleLabel,
+	"AdmissionEnabled": admissionLabel, "AdmissionWarn": admissionLabel, "AdmissionDisabled": admissionLabel,
 }
+
+// admissionLabel describes the label whose values say what admission does in a namespace.
+const admissionLabel = "label `kilnvm.io/admission`"
 
 // lifecycleLabel describes the label whose values are lifecycles.
 const lifecycleLabel = "label `kilnvm.io/lifecycle`"
