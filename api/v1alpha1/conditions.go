@@ -189,7 +189,8 @@ const ConditionPinsLost = "PinsLost"
 // ReasonRevisionMissing is the reason of ConditionPinsLost.
 const ReasonRevisionMissing = "RevisionMissing"
 
-// Reasons of Failure on VMs, and of events on them. Except ReasonFailedPin and the reasons about hardware they are words of KubeVirt or Kubernetes.
+// Reasons of Failure on VMs, and of events on them. Except ReasonFailedPin, ReasonWouldBeRefused and the reasons about hardware they are words of KubeVirt or
+// Kubernetes.
 const (
 	// ReasonCrashLoopBackOff means that guests of the VM have ended soon after their start, and that the next one waits.
 	ReasonCrashLoopBackOff = "CrashLoopBackOff"
@@ -203,6 +204,8 @@ const (
 	ReasonFailedFindPreference = "FailedFindPreference"
 	// ReasonFailedPin means that a ControllerRevision could not be found or written.
 	ReasonFailedPin = "FailedPin"
+	// ReasonWouldBeRefused is the reason of the event on a VM that KubeVirt runs and that admission would refuse. The VM has AnnotationRefused.
+	ReasonWouldBeRefused = "WouldBeRefused"
 	// ReasonSuccessfulCreate is the reason of the event after a VMI was created.
 	ReasonSuccessfulCreate = "SuccessfulCreate"
 	// ReasonSuccessfulDelete is the reason of the event after a VMI was deleted.

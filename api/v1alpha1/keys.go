@@ -26,6 +26,9 @@ const (
 	// AnnotationInterfaceAddresses is on VMIs that KubeVirt starts without Kiln's hook. Its value has the names of the interfaces that have their recorded PCI
 	// addresses until the guest runs, with commas between them.
 	AnnotationInterfaceAddresses = Prefix + "interface-addresses"
+	// AnnotationRefused is on VMs that KubeVirt runs and that admission would refuse, such as VMs that were written while the webhook did not answer. Its value
+	// says why. Kiln's controller writes it, and removes it when the VM would be admitted.
+	AnnotationRefused = Prefix + "refused"
 	// AnnotationRollout is on VMs. With the value RolloutRestart an edit of a VM whose VMI exists is followed by a restart.
 	AnnotationRollout = Prefix + "rollout"
 	// AnnotationTemplateDigest is on VMIs that a VM made. Its value is the digest of the VM's template and pins. A restart of a VM with the same template and

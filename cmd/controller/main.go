@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/kilnvm/kiln/certs"
@@ -18,9 +19,11 @@ import (
 	"github.com/kilnvm/kiln/internal/kubevirt/guestcontroller"
 	"github.com/kilnvm/kiln/internal/kubevirt/installed"
 	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/internal/snapshots"
 	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -87,7 +90,12 @@ func runController(ctx context.Context, o options) error {
 		return err
 	}
 	engine.Configuration.FollowKubeVirt(ctx, func(context.Context) (bool, error) { return kubevirt, nil }) // o.makers ends the process if this changes
-	machines := o.newVMController(engine, kubevirt)
+	machines := o.newVMController(engine)
+	if kubevirt {
+		if err := addKubeVirt(ctx, engine, machines); err != nil {
+			return err
+		}
+	}
 	if err := errors.Join(machines.Register(engine), engine.Add(&o.makers)); err != nil {
 		return err
 	}
@@ -103,7 +111,7 @@ func runController(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if err := command.Publish(append(snapshots.Metrics(), counts)); err != nil {
+	if err := command.Publish(slices.Concat(snapshots.Metrics(), guestcontroller.Metrics(), []prometheus.Collector{counts})); err != nil {
 		return err
 	}
 	conditions := engine.GetClient()
@@ -148,18 +156,22 @@ func (o options) addGuestMetrics(engine *command.Engine, kubevirt bool) error {
 	return engine.Add(machines)
 }
 
-// newVMController returns the controller of VMs, which creates no VMIs if KubeVirt does. Live reads the objects that must not be stale, such as the hardware
-// record of a VM, from the API server.
-func (o options) newVMController(engine *command.Engine, kubevirt bool) *lifecycle.Controller {
-	machines := &lifecycle.Controller{
+// newVMController returns the controller of VMs. Live reads the objects that must not be stale, such as the hardware record of a VM, from the API server.
+func (o options) newVMController(engine *command.Engine) *lifecycle.Controller {
+	return &lifecycle.Controller{
 		Client: engine.GetClient(), Live: engine.Live, Resolver: engine.Resolver, Configuration: engine.Configuration.Now,
 		Events: engine.GetEventRecorder("kiln"), Now: time.Now,
 		Finalizers: o.guests.vmiFinalizers(),
 	}
-	if kubevirt {
-		machines.KubeVirt = &guestcontroller.Controller{Client: machines.Client, Live: machines.Live, Events: machines.Events}
-	}
-	return machines
+}
+
+// addKubeVirt makes the controller of VMs leave their VMIs to KubeVirt, and judge the VMs that admission has not judged.
+func addKubeVirt(ctx context.Context, engine *command.Engine, machines *lifecycle.Controller) error {
+	policies := &guestpolicy.Set{Log: ctrl.Log.WithName("policies")}
+	added := &guestcontroller.Controller{Client: machines.Client, Live: machines.Live, Events: machines.Events, Now: machines.Now,
+		Reviewer: review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now, Policies: policies.Now, Stored: true}}
+	machines.KubeVirt, policies.Changed = added, added.PoliciesChanged
+	return policies.Follow(ctx, engine.GetCache())
 }
 
 // addSnapshots adds the reconcilers of snapshots, restores and clones. Beside KubeVirt, KubeVirt has its own reconcilers of these kinds. Guests are frozen only

@@ -141,7 +141,7 @@ func TestEnforced(t *testing.T) {
 	}
 }
 
-// TestEveryPolicy: a change of the configurations reconciles all policies, and also if there is none any more.
+// TestEveryPolicy: a change of the configurations reconciles all policies, and also if no policy exists any more.
 func TestEveryPolicy(t *testing.T) {
 	c := newController(t, written("a", "1", 1, "true"), written("b", "2", 1, "true"))
 	if requests := c.everyPolicy(t.Context()); len(requests) != 3 {

@@ -24,6 +24,8 @@ import (
 // generation. While a new generation is compiled, reviews use the previous one.
 type Set struct {
 	Log logr.Logger
+	// Changed is called after Now returns other policies; nil if nobody needs to know.
+	Changed func()
 
 	// compiled is used only by the goroutine of the informer.
 	compiled map[string]compiled
@@ -114,4 +116,7 @@ func (s *Set) publishPolicies() {
 		all = append(all, s.compiled[name].policy)
 	}
 	s.now.Store(&all)
+	if s.Changed != nil {
+		s.Changed()
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/internal/command"
 	"github.com/kilnvm/kiln/internal/guestmetrics"
 	"github.com/kilnvm/kiln/internal/guestpolicy"
+	"github.com/kilnvm/kiln/internal/kubevirt/guestcontroller"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/node"
 	"github.com/kilnvm/kiln/internal/snapshots"
@@ -44,7 +45,7 @@ func TestReference(t *testing.T) {
 		{"Webhook and API server of subresources", []prometheus.Collector{&certs.Served{}}},
 		{"Webhook", append(admission.Metrics(), guestpolicy.Violations)},
 		{"API server of subresources", []prometheus.Collector{subresource.NewStreams().Metric(), guestmetrics.NewGuests().Metric()}},
-		{"Controller", append(snapshots.Metrics(), &lifecycle.Counts{})},
+		{"Controller", append(append(snapshots.Metrics(), guestcontroller.Metrics()...), &lifecycle.Counts{})},
 		{"`launcher node`", []prometheus.Collector{node.StraysEnded}},
 	} {
 		var rows []string

@@ -1,16 +1,20 @@
-// Package guestcontroller is the part of Kiln's controller for guests that KubeVirt runs. It records their hardware, and names the revisions that a VM is
-// pinned to in the status of the VM, from which virt-controller takes them.
+// Package guestcontroller is the part of Kiln's controller for guests that KubeVirt runs. It records their hardware, names the revisions that a VM is pinned to
+// in the status of the VM, from which virt-controller takes them, and finds VMs that admission would refuse.
 package guestcontroller
 
 import (
 	"time"
 
 	"github.com/kilnvm/kiln/internal/fairqueue"
+	"github.com/kilnvm/kiln/internal/review"
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
@@ -21,7 +25,15 @@ type Controller struct {
 	// Live reads from the API server.
 	Live   client.Client
 	Events events.EventRecorder
+	// Reviewer judges VMs that exist, with the GuestPolicies of the cluster.
+	Reviewer review.Reviewer
+	Now      func() time.Time
+
+	judge *judge
 }
+
+// PoliciesChanged has all VMs judged again. It may be called after Register.
+func (c *Controller) PoliciesChanged() { c.judge.judgeAllAgain() }
 
 const (
 	// workers is the number of VMIs that are reconciled at the same time.
@@ -30,8 +42,13 @@ const (
 	conflictRetry = 50 * time.Millisecond
 )
 
-// Register adds the controller that records the hardware of guests to a manager.
+// Register adds to a manager the controller that finds VMs that admission would refuse, and the controller that records the hardware of guests.
 func (c *Controller) Register(mgr ctrl.Manager) error {
+	c.judge = &judge{client: c.Client, live: c.Live, reviewer: c.Reviewer, events: c.Events, now: c.Now, limit: rate.NewLimiter(judgements, judgements),
+		policiesChanged: make(chan event.GenericEvent, 1), seen: map[types.NamespacedName]*seenVM{}}
+	if err := c.judge.register(mgr); err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(mgr).Named("kubevirthardware").
 		For(&v1.VirtualMachineInstance{}).
 		Watches(&v1.VirtualMachine{}, &handler.EnqueueRequestForObject{}).
