@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,8 @@ type source struct {
 	line int
 	// json reports that the text is JSON, and must be parsed as JSON.
 	json bool
+	// of is the kind of the items if the text is an item of a list, which may leave out its kind.
+	of metav1.TypeMeta
 	// Places is shared by all sources that are read together.
 	Places *Positions
 }
@@ -96,6 +99,9 @@ func (s source) isTooLarge() bool {
 	if s.json || len(s.text) <= MaxObjectBytes {
 		return false
 	}
+	if s.isItem() {
+		return true
+	}
 	kind := kindLine.FindSubmatch(s.text)
 	return kind != nil && !bytes.HasSuffix(kind[1], []byte("List"))
 }
@@ -107,13 +113,29 @@ func (s source) tooLargeObject() Object {
 
 // decodeObjects returns the object of a document, or the items if it is a list. A document that has only comments has no objects.
 func (s source) decodeObjects() (all []Object) {
+	items, isList := s.splitList()
+	if !isList {
+		return s.decodeDocument()
+	}
+	for _, item := range items {
+		one := item.decodeDocument()
+		if len(s.text) <= MaxObjectBytes && slices.ContainsFunc(one, func(o Object) bool { return o.Fault != nil }) {
+			return s.decodeDocument() // the item may refer to an anchor of another one. A longer list would take too much memory
+		}
+		all = append(all, one...)
+	}
+	return all
+}
+
+// decodeDocument returns the object of a document, or the items if it is a list, which is parsed at once.
+func (s source) decodeDocument() (all []Object) {
 	if s.isTooLarge() {
 		return []Object{s.tooLargeObject()}
 	}
 	raw := s.text
 	if !s.json {
 		var err error
-		if raw, err = yaml.YAMLToJSON(s.text); err != nil {
+		if raw, err = yaml.YAMLToJSON(s.asDocument()); err != nil {
 			return []Object{unreadableObject(s.file, s.withLine(err))}
 		}
 	}
@@ -125,13 +147,20 @@ func (s source) decodeObjects() (all []Object) {
 		Items []json.RawMessage
 	}
 	if json.Unmarshal(raw, &list) != nil || list.Items == nil || !strings.HasSuffix(list.Kind, "List") {
-		return []Object{s.decodeObject(raw, "", metav1.TypeMeta{})}
+		return []Object{s.decodeObject(raw, "", s.of)}
 	}
+	of := metav1.TypeMeta{Kind: strings.TrimSuffix(list.Kind, "List"), APIVersion: list.APIVersion}
 	for i, item := range list.Items {
-		all = append(all, s.decodeObject(item, strconv.Itoa(i), metav1.TypeMeta{Kind: strings.TrimSuffix(list.Kind, "List"), APIVersion: list.APIVersion}))
+		all = append(all, s.decodeObject(item, strconv.Itoa(i), of))
 	}
 	return all
 }
+
+// Faults of documents that are not meant for Kubernetes.
+var (
+	errNoObject = errors.New("this is a list or a single value, not an object")
+	errNoKind   = errors.New("this is not an object of Kubernetes: it has no kind")
+)
 
 // decodeObject decodes one object. item is its index if the document is a list, and otherwise empty. of is the kind of the list's items, which
 // may leave out their kind.
@@ -148,9 +177,9 @@ func (s source) decodeObject(raw []byte, item string, of metav1.TypeMeta) Object
 	switch {
 	case err != nil && raw[0] == '{':
 	case err != nil || one.Object == nil:
-		err = errors.New("this is a list or a single value, not an object")
+		err = errNoObject
 	case one.GetKind() == "":
-		err = errors.New("this is not an object of Kubernetes: it has no kind")
+		err = errNoKind
 	case one.GetAPIVersion() == "":
 		err = errors.New("this is not an object of Kubernetes: it has no apiVersion")
 	case one.GroupVersionKind().Group == kustomizeGroup:
@@ -169,7 +198,7 @@ func (s source) withLine(given error) error {
 	if looksLikeJSON(s.text) {
 		return fmt.Errorf("%w; nor is it YAML: %w", s.notJSON(), given)
 	}
-	padded := append(bytes.Repeat([]byte("\n"), s.line-1), s.text...)
+	padded := append(bytes.Repeat([]byte("\n"), s.line-1), s.asDocument()...)
 	if err := syntax.Unmarshal(padded, new(syntax.Node)); err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func (s source) parseDocument() *yaml.Node {
 		return content
 	}
 	var root yaml.Node
-	if yaml.Unmarshal(s.text, &root) != nil || len(root.Content) == 0 {
+	if yaml.Unmarshal(s.asDocument(), &root) != nil || len(root.Content) == 0 {
 		return nil
 	}
 	return root.Content[0]

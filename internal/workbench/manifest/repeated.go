@@ -23,7 +23,7 @@ func (o Object) RepeatedKeys() (keys []RepeatedKey) {
 	case o.file == "" || o.item != "" && o.item != "0":
 		return nil
 	case !o.json:
-		keys = repeatedInYAML(o.text)
+		keys = repeatedInYAML(o.asDocument())
 	default:
 		if content := o.parseDocument(); content != nil {
 			keys = repeatedInJSON(content)
