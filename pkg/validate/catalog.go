@@ -22,35 +22,35 @@ type (
 
 var instancetypeRules = []instancetypeRule{
 	{instancetypeCPUs, []Rule{
-		{Name: "instancetype/cpus"},
+		{Name: "instancetype/cpus", KubeVirt: KubeVirtAdmits},
 	}},
 	{instancetypeMemory, []Rule{
-		{Name: "instancetype/memory"},
-		{Name: "instancetype/memory-unit"},
-		{Name: "instancetype/max-guest"},
-		{Name: "instancetype/page-size"},
+		{Name: "instancetype/memory", KubeVirt: KubeVirtAdmits},
+		{Name: "instancetype/memory-unit", KubeVirt: KubeVirtAdmits},
+		{Name: "instancetype/max-guest", KubeVirt: KubeVirtAdmits},
+		{Name: "instancetype/page-size", KubeVirt: KubeVirtAdmits},
 		{Name: "instancetype/overcommit"},
 		{Name: "instancetype/overcommit-hugepages"},
 	}},
 	{instancetypeDevices, []Rule{
-		{Name: "instancetype/device-name"},
-		{Name: "instancetype/request-form"},
+		{Name: "instancetype/device-name", KubeVirt: KubeVirtAdmits},
+		{Name: "instancetype/request-form", KubeVirt: KubeVirtAdmits},
 	}},
 	{instancetypeMetadata, []Rule{
-		{Name: "instancetype/annotations"},
-		{Name: "instancetype/node-selector"},
+		{Name: "instancetype/annotations", KubeVirt: KubeVirtAdmits},
+		{Name: "instancetype/node-selector", KubeVirt: KubeVirtAdmits},
 	}},
 }
 
 var preferenceRules = []preferenceRule{
 	{preferredAnnotations, []Rule{
-		{Name: "preference/annotations"},
+		{Name: "preference/annotations", KubeVirt: KubeVirtAdmits},
 	}},
 	{preferredGrace, []Rule{
-		{Name: "preference/grace-period"},
+		{Name: "preference/grace-period", KubeVirt: KubeVirtAdmits},
 	}},
 	{requiredMemory, []Rule{
-		{Name: "preference/memory"},
+		{Name: "preference/memory", KubeVirt: KubeVirtAdmits},
 	}},
 	{preferredTopology, []Rule{
 		{Name: "preference/topology"},

@@ -17,12 +17,12 @@ import (
 
 var clockRules = []guestRule{
 	{clockOffset, []Rule{
-		{Name: "clock/offsets", MendedBy: byPreference},
-		{Name: "clock/timezone", MendedBy: byPreference},
+		{Name: "clock/offsets", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
+		{Name: "clock/timezone", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
 	}},
 	{timers, []Rule{
-		{Name: "clock/word"},
-		{Name: "clock/timer", NamesArchitecture: true},
+		{Name: "clock/word", KubeVirt: KubeVirtAdmits},
+		{Name: "clock/timer", KubeVirt: KubeVirtAdmits, NamesArchitecture: true},
 	}},
 }
 

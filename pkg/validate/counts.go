@@ -15,10 +15,10 @@ import (
 
 var countRules = []judgement[func([]byte) *field.Error]{
 	{Counts, []Rule{
-		{Name: "request/depth"},
-		{Name: "request/elements"},
-		{Name: "request/parts"},
-		{Name: "request/quantities"},
+		{Name: "request/depth", KubeVirt: KubeVirtAdmits},
+		{Name: "request/elements", KubeVirt: KubeVirtAdmits},
+		{Name: "request/parts", KubeVirt: KubeVirtAdmits},
+		{Name: "request/quantities", KubeVirt: KubeVirtAdmits},
 	}},
 }
 

@@ -18,18 +18,18 @@ import (
 
 var cpuRules = []guestRule{
 	{sockets, []Rule{
-		{Name: "cpu/sockets", MendedBy: byInstancetype | byPreference},
+		{Name: "cpu/sockets", KubeVirt: KubeVirtRefusesSome, MendedBy: byInstancetype | byPreference},
 	}},
 	{vcpuCount, []Rule{
-		{Name: "cpu/most", MendedBy: byInstancetype},
+		{Name: "cpu/most", KubeVirt: KubeVirtAdmits, MendedBy: byInstancetype},
 	}},
 	{cpuFeatures, []Rule{
-		{Name: "cpu/feature-name", MendedBy: byInstancetype | byPreference},
-		{Name: "cpu/feature-twice", MendedBy: byInstancetype | byPreference},
+		{Name: "cpu/feature-name", KubeVirt: KubeVirtAdmits, MendedBy: byInstancetype | byPreference},
+		{Name: "cpu/feature-twice", KubeVirt: KubeVirtAdmits, MendedBy: byInstancetype | byPreference},
 		{Name: "cpu/feature-policy", MendedBy: byInstancetype | byPreference},
 	}},
 	{cpuModel, []Rule{
-		{Name: "cpu/model-arm64", MendedBy: byInstancetype | byPreference},
+		{Name: "cpu/model-arm64", KubeVirt: KubeVirtRefusesVMI, MendedBy: byInstancetype | byPreference},
 	}},
 	{dedicatedCPUs, []Rule{
 		{Name: "cpu/isolated-emulator", MendedBy: byCompletion | byInstancetype},
@@ -46,7 +46,7 @@ var cpuRules = []guestRule{
 	{realtime, []Rule{
 		{Name: "cpu/realtime-dedicated", MendedBy: byCompletion | byInstancetype},
 		{Name: "cpu/realtime-numa", MendedBy: byCompletion | byInstancetype},
-		{Name: "cpu/realtime-mask", MendedBy: byInstancetype},
+		{Name: "cpu/realtime-mask", KubeVirt: KubeVirtAdmits, MendedBy: byInstancetype},
 	}},
 }
 

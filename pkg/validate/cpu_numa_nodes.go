@@ -18,11 +18,11 @@ import (
 
 var numaNodeRules = []metadataRule{
 	{ownNUMANodes, []Rule{
-		{Name: "cpu/numa-nodes-architecture", MendedBy: byInstancetype, NamesArchitecture: true},
-		{Name: "cpu/numa-nodes-mirrored", MendedBy: byInstancetype},
-		{Name: "cpu/numa-nodes-number", MendedBy: byInstancetype},
-		{Name: "cpu/numa-nodes-sockets", MendedBy: byCompletion | byInstancetype | byPreference},
-		{Name: "memory/numa-nodes", MendedBy: byCompletion | byInstancetype},
+		{Name: "cpu/numa-nodes-architecture", KubeVirt: KubeVirtAdmits, MendedBy: byInstancetype, NamesArchitecture: true},
+		{Name: "cpu/numa-nodes-mirrored", KubeVirt: KubeVirtAdmits, MendedBy: byInstancetype},
+		{Name: "cpu/numa-nodes-number", KubeVirt: KubeVirtAdmits, MendedBy: byInstancetype},
+		{Name: "cpu/numa-nodes-sockets", KubeVirt: KubeVirtAdmits, MendedBy: byCompletion | byInstancetype | byPreference},
+		{Name: "memory/numa-nodes", KubeVirt: KubeVirtAdmits, MendedBy: byCompletion | byInstancetype},
 	}},
 }
 

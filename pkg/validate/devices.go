@@ -21,25 +21,25 @@ var deviceRules = []guestRule{
 		{Name: "devices/input-type", MendedBy: byPreference},
 	}},
 	{sound, []Rule{
-		{Name: "devices/sound-arm64", MendedBy: byPreference, NamesArchitecture: true},
+		{Name: "devices/sound-arm64", KubeVirt: KubeVirtRefusesVMI, MendedBy: byPreference, NamesArchitecture: true},
 		{Name: "devices/sound-model", MendedBy: byPreference},
 		{Name: "devices/sound-name", MendedBy: byPreference},
 	}},
 	{video, []Rule{
 		{Name: "devices/video-graphics", MendedBy: byPreference},
-		{Name: "devices/video-type-given", MendedBy: byCompletion | byPreference},
-		{Name: "devices/video-type", MendedBy: byPreference},
+		{Name: "devices/video-type-given", KubeVirt: KubeVirtRefusesVMI, MendedBy: byCompletion | byPreference},
+		{Name: "devices/video-type", KubeVirt: KubeVirtRefusesVMI, MendedBy: byPreference},
 	}},
 	{watchdog, []Rule{
-		{Name: "devices/watchdog-action", MendedBy: byPreference},
+		{Name: "devices/watchdog-action", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
 		{Name: "devices/watchdog-given", MendedBy: byCompletion | byPreference},
-		{Name: "devices/watchdog-arm64", MendedBy: byPreference, NamesArchitecture: true},
-		{Name: "devices/watchdog-model", MendedBy: byPreference, NamesArchitecture: true},
+		{Name: "devices/watchdog-arm64", KubeVirt: KubeVirtRefusesVMI, MendedBy: byPreference, NamesArchitecture: true},
+		{Name: "devices/watchdog-model", KubeVirt: KubeVirtRefusesVMI, MendedBy: byPreference, NamesArchitecture: true},
 	}},
 	{panicDevices, []Rule{
 		{Name: "devices/panic-s390x", MendedBy: byPreference, NamesArchitecture: true},
-		{Name: "devices/panic-twice", MendedBy: byPreference},
-		{Name: "devices/panic-model", MendedBy: byPreference},
+		{Name: "devices/panic-twice", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
+		{Name: "devices/panic-model", KubeVirt: KubeVirtRefusesSome, MendedBy: byPreference},
 	}},
 	{optionalDevices, []Rule{
 		{Name: "devices/vsock-gate", MendedBy: byPreference},

@@ -16,12 +16,12 @@ import (
 
 var deviceArchitectureRules = []guestRule{
 	{mainframe, []Rule{
-		{Name: "devices/s390x", MendedBy: byPreference, NamesArchitecture: true},
-		{Name: "devices/input-bus-s390x", MendedBy: byPreference},
-		{Name: "disks/bus-s390x", MendedBy: byPreference},
+		{Name: "devices/s390x", KubeVirt: KubeVirtRefusesSome, MendedBy: byPreference, NamesArchitecture: true},
+		{Name: "devices/input-bus-s390x", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
+		{Name: "disks/bus-s390x", KubeVirt: KubeVirtRefusesSome, MendedBy: byPreference},
 	}},
 	{pciAddresses, []Rule{
-		{Name: "devices/pci-address", MendedBy: byPreference},
+		{Name: "devices/pci-address", KubeVirt: KubeVirtRefusesSome, MendedBy: byPreference},
 	}},
 }
 

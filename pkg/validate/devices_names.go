@@ -13,8 +13,8 @@ import (
 
 var deviceNameRules = []guestRule{
 	{deviceNames, []Rule{
-		{Name: "devices/name", MendedBy: byPreference},
-		{Name: "devices/name-form", MendedBy: byPreference},
+		{Name: "devices/name", KubeVirt: KubeVirtRefusesSome, MendedBy: byPreference},
+		{Name: "devices/name-form", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
 		{Name: "devices/name-twice", MendedBy: byPreference},
 	}},
 }

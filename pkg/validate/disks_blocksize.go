@@ -18,7 +18,7 @@ var blockSizeRules = []guestRule{
 	{blockSizes, []Rule{
 		{Name: "disks/block-size-both", MendedBy: byPreference},
 		{Name: "disks/block-size-order", MendedBy: byPreference},
-		{Name: "disks/block-size-sata", MendedBy: byPreference},
+		{Name: "disks/block-size-sata", KubeVirt: KubeVirtRefusesVMI, MendedBy: byPreference},
 		{Name: "disks/discard-granularity"},
 		{Name: "disks/block-size-small", MendedBy: byPreference},
 		{Name: "disks/block-size-large", MendedBy: byPreference},

@@ -20,9 +20,9 @@ var driverRules = []guestRule{
 	{diskDrivers, []Rule{
 		{Name: "disks/cache", MendedBy: byPreference},
 		{Name: "disks/io", MendedBy: byPreference},
-		{Name: "disks/io-cache", MendedBy: byPreference},
+		{Name: "disks/io-cache", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
 		{Name: "disks/error-policy"},
-		{Name: "disks/dedicated-iothread", MendedBy: byPreference},
+		{Name: "disks/dedicated-iothread", KubeVirt: KubeVirtRefusesVMI, MendedBy: byPreference},
 	}},
 }
 

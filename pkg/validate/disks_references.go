@@ -17,13 +17,13 @@ import (
 
 var volumeReferenceRules = []guestRule{
 	{volumeReferences, []Rule{
-		{Name: "disks/volume-object"},
-		{Name: "disks/volume-object-name"},
-		{Name: "disks/sysprep-source"},
-		{Name: "disks/container-disk-image"},
+		{Name: "disks/volume-object", KubeVirt: KubeVirtRefusesSome},
+		{Name: "disks/volume-object-name", KubeVirt: KubeVirtAdmits},
+		{Name: "disks/sysprep-source", KubeVirt: KubeVirtRefusesSome},
+		{Name: "disks/container-disk-image", KubeVirt: KubeVirtAdmits},
 	}},
 	{downwardAPIs, []Rule{
-		{Name: "disks/downward-api"},
+		{Name: "disks/downward-api", KubeVirt: KubeVirtAdmits},
 	}},
 }
 

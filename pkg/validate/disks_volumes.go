@@ -16,15 +16,15 @@ import (
 
 var diskVolumeRules = []guestRule{
 	{diskVolumes, []Rule{
-		{Name: "disks/cdrom-volume"},
+		{Name: "disks/cdrom-volume", KubeVirt: KubeVirtAdmits},
 		{Name: "disks/disk-volume"},
-		{Name: "disks/memory-dump"},
+		{Name: "disks/memory-dump", KubeVirt: KubeVirtAdmits},
 		{Name: "disks/lun-volume"},
 		{Name: "disks/metrics-disk", MendedBy: byCompletion | byPreference},
-		{Name: "disks/metrics-bus", MendedBy: byPreference},
+		{Name: "disks/metrics-bus", KubeVirt: KubeVirtRefusesVMI, MendedBy: byPreference},
 	}},
 	{sharedDisks, []Rule{
-		{Name: "disks/shared-volume"},
+		{Name: "disks/shared-volume", KubeVirt: KubeVirtAdmits},
 	}},
 	{bootOrder, []Rule{
 		{Name: "disks/boot-order"},
@@ -34,9 +34,9 @@ var diskVolumeRules = []guestRule{
 
 var volumeUseRules = []guestRule{
 	{volumeUse, []Rule{
-		{Name: "disks/directory-as-disk"},
-		{Name: "disks/directory-unused"},
-		{Name: "disks/volume-unused", MendedBy: byCompletion},
+		{Name: "disks/directory-as-disk", KubeVirt: KubeVirtRefusesVMI},
+		{Name: "disks/directory-unused", KubeVirt: KubeVirtRefusesVMI},
+		{Name: "disks/volume-unused", KubeVirt: KubeVirtRefusesVMI, MendedBy: byCompletion},
 	}},
 }
 

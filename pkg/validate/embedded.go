@@ -23,8 +23,8 @@ import (
 
 var embeddedRules = []judgement[func([]byte) field.ErrorList]{
 	{EmbeddedMetadata, []Rule{
-		{Name: "metadata/unknown-field"},
-		{Name: "metadata/type"},
+		{Name: "metadata/unknown-field", KubeVirt: KubeVirtRefusesSome},
+		{Name: "metadata/type", KubeVirt: KubeVirtRefusesSome},
 	}},
 }
 

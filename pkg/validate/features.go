@@ -19,22 +19,22 @@ import (
 
 var featureRules = []guestRule{
 	{featuresOfPCs, []Rule{
-		{Name: "features/architecture", MendedBy: byPreference, NamesArchitecture: true},
+		{Name: "features/architecture", KubeVirt: KubeVirtAdmits, MendedBy: byPreference, NamesArchitecture: true},
 	}},
 	{hyperv, []Rule{
-		{Name: "features/hyperv-needs", MendedBy: byCompletion | byPreference},
+		{Name: "features/hyperv-needs", KubeVirt: KubeVirtRefusesVMI, MendedBy: byCompletion | byPreference},
 	}},
 	{hypervPassthrough, []Rule{
-		{Name: "features/hyperv-passthrough-enabled", MendedBy: byPreference},
-		{Name: "features/hyperv-passthrough-alone", MendedBy: byPreference},
+		{Name: "features/hyperv-passthrough-enabled", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
+		{Name: "features/hyperv-passthrough-alone", KubeVirt: KubeVirtRefusesVMI, MendedBy: byPreference},
 	}},
 	{hypervValues, []Rule{
-		{Name: "features/hyperv-spinlocks", MendedBy: byPreference},
-		{Name: "features/hyperv-vendor-id", MendedBy: byPreference},
+		{Name: "features/hyperv-spinlocks", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
+		{Name: "features/hyperv-vendor-id", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
 	}},
 	{enlightenedVMCS, []Rule{
-		{Name: "features/evmcs-vmx", MendedBy: byCompletion | byPreference},
-		{Name: "features/evmcs-vmx-policy", MendedBy: byPreference},
+		{Name: "features/evmcs-vmx", KubeVirt: KubeVirtRefusesVMI, MendedBy: byCompletion | byPreference},
+		{Name: "features/evmcs-vmx-policy", KubeVirt: KubeVirtRefusesSome, MendedBy: byPreference},
 	}},
 }
 

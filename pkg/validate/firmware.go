@@ -20,12 +20,12 @@ import (
 
 var firmwareRules = []guestRule{
 	{bootloader, []Rule{
-		{Name: "firmware/bios-arm64", MendedBy: byPreference, NamesArchitecture: true},
-		{Name: "firmware/efi-s390x", MendedBy: byPreference, NamesArchitecture: true},
+		{Name: "firmware/bios-arm64", KubeVirt: KubeVirtRefusesVMI, MendedBy: byPreference, NamesArchitecture: true},
+		{Name: "firmware/efi-s390x", KubeVirt: KubeVirtRefusesSome, MendedBy: byPreference, NamesArchitecture: true},
 		{Name: "firmware/bootloaders", MendedBy: byPreference},
 	}},
 	{secureBoot, []Rule{
-		{Name: "firmware/secure-boot-arm64", MendedBy: byPreference, NamesArchitecture: true},
+		{Name: "firmware/secure-boot-arm64", KubeVirt: KubeVirtAdmits, MendedBy: byPreference, NamesArchitecture: true},
 		{Name: "firmware/secure-boot-smm", MendedBy: byCompletion | byInstancetype | byPreference},
 	}},
 	{kernelBoot, []Rule{
@@ -37,7 +37,7 @@ var firmwareRules = []guestRule{
 		{Name: "firmware/initrd-path", MendedBy: byPreference},
 	}},
 	{firmwareUUID, []Rule{
-		{Name: "firmware/uuid", MendedBy: byPreference},
+		{Name: "firmware/uuid", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
 	}},
 	{acpiTables, []Rule{
 		{Name: "firmware/acpi-empty", MendedBy: byPreference},
@@ -45,11 +45,11 @@ var firmwareRules = []guestRule{
 		{Name: "firmware/acpi-secret", MendedBy: byPreference},
 	}},
 	{serialFirmware, []Rule{
-		{Name: "firmware/serial-port", MendedBy: byPreference},
-		{Name: "firmware/serial-s390x", MendedBy: byPreference, NamesArchitecture: true},
+		{Name: "firmware/serial-port", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
+		{Name: "firmware/serial-s390x", KubeVirt: KubeVirtAdmits, MendedBy: byPreference, NamesArchitecture: true},
 	}},
 	{firmwareTables, []Rule{
-		{Name: "firmware/efi-acpi", MendedBy: byPreference},
+		{Name: "firmware/efi-acpi", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
 	}},
 }
 

@@ -22,7 +22,7 @@ var hostdeviceRules = []guestRule{
 		{Name: "hostdevices/gate", MendedBy: byInstancetype},
 	}, sourceRules...)},
 	{passthrough, []Rule{
-		{Name: "hostdevices/s390x", MendedBy: byInstancetype, NamesArchitecture: true},
+		{Name: "hostdevices/s390x", KubeVirt: KubeVirtRefusesSome, MendedBy: byInstancetype, NamesArchitecture: true},
 	}},
 }
 
@@ -30,11 +30,11 @@ var hostdeviceRules = []guestRule{
 var sourceRules = []Rule{
 	{Name: "hostdevices/source", MendedBy: byInstancetype},
 	{Name: "hostdevices/sources", MendedBy: byInstancetype},
-	{Name: "hostdevices/device-name", MendedBy: byInstancetype},
+	{Name: "hostdevices/device-name", KubeVirt: KubeVirtRefusesSome, MendedBy: byInstancetype},
 	{Name: "hostdevices/claim-gate", MendedBy: byInstancetype},
 	{Name: "hostdevices/request-claim", MendedBy: byInstancetype},
 	{Name: "hostdevices/request-name", MendedBy: byInstancetype},
-	{Name: "hostdevices/request-form", MendedBy: byInstancetype},
+	{Name: "hostdevices/request-form", KubeVirt: KubeVirtAdmits, MendedBy: byInstancetype},
 }
 
 // passed is one device of either list: the types differ, the fields do not.

@@ -18,7 +18,7 @@ var iothreadRules = []guestRule{
 		{Name: "iothreads/policy", MendedBy: byInstancetype},
 		{Name: "iothreads/pool-given", MendedBy: byInstancetype},
 		{Name: "iothreads/pool", MendedBy: byInstancetype},
-		{Name: "iothreads/pool-most", MendedBy: byInstancetype},
+		{Name: "iothreads/pool-most", KubeVirt: KubeVirtAdmits, MendedBy: byInstancetype},
 	}},
 }
 

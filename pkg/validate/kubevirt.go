@@ -14,8 +14,8 @@ import (
 // KubeVirt ignores the annotations, and its converter writes an address into the domain without a bridge (pkg/virt-launcher/virtwrap/converter).
 
 var kubeVirtGuestRules = []metadataRule{
-	{kubeVirtNUMANodes, []Rule{{Name: "kubevirt/numa-nodes", MendedBy: byInstancetype}}},
-	{kubeVirtAddresses, []Rule{{Name: "kubevirt/pci-address", MendedBy: byPreference}}},
+	{kubeVirtNUMANodes, []Rule{{Name: "kubevirt/numa-nodes", KubeVirt: KubeVirtAdmits, MendedBy: byInstancetype}}},
+	{kubeVirtAddresses, []Rule{{Name: "kubevirt/pci-address", KubeVirt: KubeVirtAdmits, MendedBy: byPreference}}},
 }
 
 // kubeVirtNUMANodes refuses NUMA nodes that the guest would not have.

@@ -15,17 +15,17 @@ import (
 
 var machineRules = []guestRule{
 	{architecture, []Rule{
-		{Name: "machine/architecture", MendedBy: byCompletion | byPreference},
+		{Name: "machine/architecture", KubeVirt: KubeVirtRefusesVMI, MendedBy: byCompletion | byPreference},
 	}},
 	{machineType, []Rule{
 		{Name: "machine/type", MendedBy: byCompletion | byPreference},
 	}},
 	{machineBoard, []Rule{
-		{Name: "machine/board", MendedBy: byCompletion | byPreference},
+		{Name: "machine/board", KubeVirt: KubeVirtAdmits, MendedBy: byCompletion | byPreference},
 	}},
 	{rebootPolicy, []Rule{
 		{Name: "machine/reboot-policy-gate", MendedBy: byPreference},
-		{Name: "machine/reboot-policy", MendedBy: byPreference},
+		{Name: "machine/reboot-policy", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
 	}},
 }
 

@@ -19,27 +19,27 @@ import (
 
 var memoryRules = []guestRule{
 	{memoryGiven, []Rule{
-		{Name: "memory/given", MendedBy: byCompletion | byInstancetype},
+		{Name: "memory/given", KubeVirt: KubeVirtRefusesVMI, MendedBy: byCompletion | byInstancetype},
 	}},
 	{hugepages, []Rule{
 		{Name: "memory/page-size-given", MendedBy: byInstancetype},
 		{Name: "memory/page-size", MendedBy: byInstancetype},
-		{Name: "memory/page-size-unit", MendedBy: byInstancetype},
-		{Name: "memory/page-size-architecture", MendedBy: byInstancetype | byPreference},
+		{Name: "memory/page-size-unit", KubeVirt: KubeVirtAdmits, MendedBy: byInstancetype},
+		{Name: "memory/page-size-architecture", KubeVirt: KubeVirtRefusesSome, MendedBy: byInstancetype | byPreference},
 	}},
 	{guestMemory, []Rule{
-		{Name: "memory/max-guest", MendedBy: byInstancetype},
-		{Name: "memory/guest", MendedBy: byInstancetype},
-		{Name: "memory/guest-max", MendedBy: byInstancetype},
+		{Name: "memory/max-guest", KubeVirt: KubeVirtAdmits, MendedBy: byInstancetype},
+		{Name: "memory/guest", KubeVirt: KubeVirtRefusesSome, MendedBy: byInstancetype},
+		{Name: "memory/guest-max", KubeVirt: KubeVirtRefusesSome, MendedBy: byInstancetype},
 		{Name: "memory/guest-limit", MendedBy: byInstancetype},
-		{Name: "memory/unit", MendedBy: byInstancetype},
+		{Name: "memory/unit", KubeVirt: KubeVirtRefusesSome, MendedBy: byInstancetype},
 	}},
 }
 
 var overheadRules = []guestRule{
 	{memoryOverhead, []Rule{
 		{Name: "memory/overhead-gate", MendedBy: byInstancetype},
-		{Name: "memory/overhead-unit", MendedBy: byInstancetype},
+		{Name: "memory/overhead-unit", KubeVirt: KubeVirtAdmits, MendedBy: byInstancetype},
 	}},
 }
 

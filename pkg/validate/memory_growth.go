@@ -16,15 +16,15 @@ import (
 
 var numaGrowthRules = []guestRule{
 	{numaGrowth, []Rule{
-		{Name: "memory/numa-pages", MendedBy: byInstancetype},
-		{Name: "memory/numa-growth", MendedBy: byInstancetype},
+		{Name: "memory/numa-pages", KubeVirt: KubeVirtAdmits, MendedBy: byInstancetype},
+		{Name: "memory/numa-growth", KubeVirt: KubeVirtRefusesSome, MendedBy: byInstancetype},
 	}},
 }
 
 var growthRules = []metadataRule{
 	{growth, []Rule{
 		{Name: "memory/growth-guest", MendedBy: byInstancetype},
-		{Name: "memory/growth", MendedBy: byInstancetype},
+		{Name: "memory/growth", KubeVirt: KubeVirtRefusesSome, MendedBy: byInstancetype},
 	}},
 }
 

@@ -37,7 +37,7 @@ var networkRules = []guestRule{
 		{Name: "networks/claim-name"},
 		{Name: "networks/claim-undeclared"},
 		{Name: "networks/claim-request"},
-		{Name: "networks/claim-request-form"},
+		{Name: "networks/claim-request-form", KubeVirt: KubeVirtAdmits},
 		{Name: "networks/claim-binding"},
 	}},
 }

@@ -13,7 +13,7 @@ import (
 
 var acpiIndexRules = []guestRule{
 	{acpiIndexes, []Rule{
-		{Name: "networks/acpi-index-twice"},
+		{Name: "networks/acpi-index-twice", KubeVirt: KubeVirtAdmits},
 	}},
 }
 

@@ -19,11 +19,11 @@ import (
 var interfaceRules = []guestRule{
 	{interfaces, []Rule{
 		{Name: "networks/interface-name"},
-		{Name: "networks/model"},
+		{Name: "networks/model", KubeVirt: KubeVirtRefusesSome},
 		{Name: "networks/mac"},
-		{Name: "networks/mac-multicast"},
-		{Name: "networks/mac-zero"},
-		{Name: "networks/acpi-index"},
+		{Name: "networks/mac-multicast", KubeVirt: KubeVirtAdmits},
+		{Name: "networks/mac-zero", KubeVirt: KubeVirtRefusesSome},
+		{Name: "networks/acpi-index", KubeVirt: KubeVirtAdmits},
 		{Name: "networks/pci-address"},
 	}},
 	{interfaceBindings, []Rule{
@@ -31,7 +31,7 @@ var interfaceRules = []guestRule{
 		{Name: "networks/bindings", MendedBy: byPreference},
 		{Name: "networks/binding-retired", MendedBy: byPreference},
 		{Name: "networks/masquerade-pod", MendedBy: byPreference},
-		{Name: "networks/masquerade-mac", MendedBy: byPreference},
+		{Name: "networks/masquerade-mac", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
 		{Name: "networks/bridge-pod", MendedBy: byPreference},
 		{Name: "networks/passt-gate"},
 		{Name: "networks/passt-pod"},

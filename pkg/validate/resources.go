@@ -20,7 +20,7 @@ var resourcesRules = []guestRule{
 		{Name: "resources/memory-unit", MendedBy: byInstancetype},
 	}, requestRules...)},
 	{pageMultiple, []Rule{
-		{Name: "resources/page-size", MendedBy: byInstancetype},
+		{Name: "resources/page-size", KubeVirt: KubeVirtRefusesSome, MendedBy: byInstancetype},
 		{Name: "resources/page-multiple", MendedBy: byInstancetype},
 	}},
 	{cpuResources, requestRules},
@@ -34,7 +34,7 @@ var resourcesRules = []guestRule{
 var requestRules = []Rule{
 	{Name: "resources/request-negative", MendedBy: byInstancetype},
 	{Name: "resources/limit-negative", MendedBy: byInstancetype},
-	{Name: "resources/request-over-limit", MendedBy: byInstancetype},
+	{Name: "resources/request-over-limit", KubeVirt: KubeVirtRefusesSome, MendedBy: byInstancetype},
 }
 
 // memoryResources judges the units of requests and limits, too. The least request is the same as in validateMemoryRequestsNegativeOrNull.

@@ -19,9 +19,9 @@ import (
 
 var otherResourceRules = []guestRule{
 	{otherResources, append([]Rule{
-		{Name: "resources/name"},
-		{Name: "resources/whole"},
-		{Name: "resources/limit-equal"},
+		{Name: "resources/name", KubeVirt: KubeVirtAdmits},
+		{Name: "resources/whole", KubeVirt: KubeVirtAdmits},
+		{Name: "resources/limit-equal", KubeVirt: KubeVirtAdmits},
 	}, requestRules...)},
 }
 

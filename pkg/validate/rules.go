@@ -20,6 +20,8 @@ type Rule struct {
 	ControllersMay bool
 	// NamesArchitecture means that the rule refuses what the architecture of the VMI does not have, and that its messages name the architecture.
 	NamesArchitecture bool
+	// KubeVirt is what KubeVirt does with the objects that the rule refuses; empty means KubeVirtRefuses.
+	KubeVirt KubeVirtVerdict
 }
 
 // Area is the field area of a rule: the beginning of its name.

@@ -23,8 +23,8 @@ import (
 var nameRules = []guestRule{
 	{names, []Rule{
 		{Name: "placement/hostname"},
-		{Name: "placement/subdomain"},
-		{Name: "placement/priority-class"},
+		{Name: "placement/subdomain", KubeVirt: KubeVirtRefusesSome},
+		{Name: "placement/priority-class", KubeVirt: KubeVirtAdmits},
 	}},
 	{serviceAccount, []Rule{
 		{Name: "placement/service-account"},
@@ -39,30 +39,30 @@ var schedulingRules = []guestRule{
 		{Name: "placement/paused-liveness"},
 	}},
 	{termination, []Rule{
-		{Name: "placement/grace-period"},
+		{Name: "placement/grace-period", KubeVirt: KubeVirtAdmits},
 	}},
 	{nodeSelector, []Rule{
-		{Name: "placement/node-selector"},
+		{Name: "placement/node-selector", KubeVirt: KubeVirtAdmits},
 	}},
 	{tolerations, []Rule{
 		{Name: "placement/toleration-operator"},
 		{Name: "placement/toleration-effect"},
-		{Name: "placement/toleration-key"},
-		{Name: "placement/toleration-all"},
-		{Name: "placement/toleration-value"},
-		{Name: "placement/toleration-no-value"},
-		{Name: "placement/toleration-seconds"},
+		{Name: "placement/toleration-key", KubeVirt: KubeVirtAdmits},
+		{Name: "placement/toleration-all", KubeVirt: KubeVirtAdmits},
+		{Name: "placement/toleration-value", KubeVirt: KubeVirtAdmits},
+		{Name: "placement/toleration-no-value", KubeVirt: KubeVirtAdmits},
+		{Name: "placement/toleration-seconds", KubeVirt: KubeVirtAdmits},
 	}},
 	{probes, []Rule{
 		{Name: "placement/probe-scheme"},
 		{Name: "placement/probe-network", MendedBy: byCompletion | byPreference},
 		{Name: "placement/probe-handler"},
 		{Name: "placement/probe-handlers"},
-		{Name: "placement/probe-command"},
-		{Name: "placement/probe-port"},
-		{Name: "placement/probe-header"},
-		{Name: "placement/probe-number"},
-		{Name: "placement/liveness-success"},
+		{Name: "placement/probe-command", KubeVirt: KubeVirtAdmits},
+		{Name: "placement/probe-port", KubeVirt: KubeVirtAdmits},
+		{Name: "placement/probe-header", KubeVirt: KubeVirtAdmits},
+		{Name: "placement/probe-number", KubeVirt: KubeVirtAdmits},
+		{Name: "placement/liveness-success", KubeVirt: KubeVirtAdmits},
 	}},
 }
 

@@ -27,7 +27,7 @@ var affinityRules = []guestRule{
 		{Name: "placement/node-values"},
 		{Name: "placement/node-no-values"},
 		{Name: "placement/node-one-value"},
-		{Name: "placement/node-value"},
+		{Name: "placement/node-value", KubeVirt: KubeVirtAdmits},
 		{Name: "placement/field-operator"},
 		{Name: "placement/field-values"},
 		{Name: "placement/field-key"},
@@ -37,7 +37,7 @@ var affinityRules = []guestRule{
 		{Name: "placement/pod-namespace-selector"},
 		{Name: "placement/pod-namespace"},
 		{Name: "placement/pod-topology-key"},
-		{Name: "placement/pod-label-keys"},
+		{Name: "placement/pod-label-keys", KubeVirt: KubeVirtAdmits},
 	}},
 	{spreadConstraints, []Rule{
 		{Name: "placement/spread-skew"},
@@ -46,8 +46,8 @@ var affinityRules = []guestRule{
 		{Name: "placement/spread-selector"},
 		{Name: "placement/spread-twice"},
 		{Name: "placement/spread-policy"},
-		{Name: "placement/spread-domains"},
-		{Name: "placement/spread-label-keys"},
+		{Name: "placement/spread-domains", KubeVirt: KubeVirtAdmits},
+		{Name: "placement/spread-label-keys", KubeVirt: KubeVirtAdmits},
 	}},
 }
 

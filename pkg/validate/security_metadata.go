@@ -34,8 +34,8 @@ var labelRules = []metadataRule{
 // each time a controller creates them. KubeVirt accepts such a VM, which never starts.
 var templateMetadataRules = []vmRule{
 	{metadataOfTemplates, []Rule{
-		{Name: "security/template-labels"},
-		{Name: "security/template-annotations"},
+		{Name: "security/template-labels", KubeVirt: KubeVirtAdmits},
+		{Name: "security/template-annotations", KubeVirt: KubeVirtAdmits},
 	}},
 }
 

@@ -16,7 +16,7 @@ type hardwareRule = judgement[func(*v1alpha1.GuestHardwareSpec, *field.Path) fie
 
 var recordRules = []hardwareRule{
 	{recordedHardware, []Rule{
-		{Name: "security/record"},
+		{Name: "security/record", KubeVirt: KubeVirtAdmits},
 	}},
 }
 
@@ -36,7 +36,7 @@ func recordedHardware(spec *v1alpha1.GuestHardwareSpec, path *field.Path) field.
 	return nil
 }
 
-var hardwareRules = []Rule{{Name: "security/hardware"}}
+var hardwareRules = []Rule{{Name: "security/hardware", KubeVirt: KubeVirtAdmits}}
 
 func requestedHardware(change GuestChange, _ config.Limits) field.ErrorList {
 	return hardwareAnnotation(change.New.Annotations, nil)

@@ -34,9 +34,9 @@ type GuestChange struct {
 }
 
 var (
-	ownerRules  = []Rule{{Name: "vmi/owner", ControllersMay: true}}
+	ownerRules  = []Rule{{Name: "vmi/owner", KubeVirt: KubeVirtAdmits, ControllersMay: true}}
 	nodeRules   = []Rule{{Name: "update/other-node"}}
-	writerRules = []Rule{{Name: "update/status", ControllersMay: true}}
+	writerRules = []Rule{{Name: "update/status", KubeVirt: KubeVirtAdmits, ControllersMay: true}}
 )
 
 var (
@@ -44,7 +44,7 @@ var (
 	changeRules = []changeRule{
 		{changedReserved, []Rule{{Name: "security/reserved-label-change", ControllersMay: true}}},
 		{changedSpec, []Rule{{Name: "update/spec"}}},
-		{changedAnnotations, []Rule{{Name: "update/annotation", ControllersMay: true}}},
+		{changedAnnotations, []Rule{{Name: "update/annotation", KubeVirt: KubeVirtAdmits, ControllersMay: true}}},
 		{newOwners, ownerRules},
 		{lostOwners, ownerRules},
 		{otherNode, nodeRules},
@@ -52,7 +52,7 @@ var (
 	statusRules = []changeRule{
 		{changedStatus, writerRules},
 		{otherNode, nodeRules},
-		{movedNode, []Rule{{Name: "update/node"}}},
+		{movedNode, []Rule{{Name: "update/node", KubeVirt: KubeVirtAdmits}}},
 	}
 	vmStatusRules = append([]vmRule{{changedVMStatus, writerRules}}, volumeRequestRules...)
 )

@@ -11,7 +11,7 @@ import (
 // The names of a pod, of labels and of sockets are made from it, and cut if they would be too long (pkg/pod/paths_names.go). The name of the domain is made
 // from it, too, and not cut: guest records and tools know domains by their names. KubeVirt accepts any name, and fails when it starts the VMI.
 
-var domainNameRules = []Rule{{Name: "metadata/domain-name"}}
+var domainNameRules = []Rule{{Name: "metadata/domain-name", KubeVirt: KubeVirtAdmits}}
 
 // longestDomain is in bytes: libvirt writes the domain to a file of the domain's name and '.xml.new' (virFileRewrite), and a file's name has 255 bytes.
 const longestDomain = 255 - len(".xml.new")

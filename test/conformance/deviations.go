@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -124,8 +125,9 @@ var deviations = []deviation{
 		if j.Operation == "UPDATE" && strings.HasPrefix(err.Origin, "networks/") { // the reference judges these only on creation
 			return true
 		}
-		return j.VM != nil && (slices.Contains(guestRules, err.Origin) || slices.Contains(defaultRules, err.Origin) &&
-			!j.hasValue(diskPath.FindString(err.Field)+".disk.bus"))
+		written := slices.Contains(defaultRules, err.Origin) && j.hasValue(diskPath.FindString(err.Field)+".disk.bus")
+		onlyVMIs := validate.KubeVirtOn(err.Origin) == validate.KubeVirtRefusesVMI || err.Origin == "features/evmcs-vmx-policy"
+		return j.VM != nil && onlyVMIs && !written
 	}},
 	{name: "Hardware that cannot be had", added: errorOfOrigin("clock/timer", "features/architecture", "firmware/secure-boot-arm64", "firmware/serial-s390x",
 		"networks/acpi-index-twice", "networks/mac-multicast", "networks/mac-zero")},
@@ -169,14 +171,6 @@ var (
 		`devices\.(interfaces\[\d+\]|inputs\[\d+\]\.type|disks\[\d+\]\.blockSize)$)`)
 	// mended are mistakes that a preference may mend: it makes a disk of what is nothing yet, chooses a binding, and attaches no interface.
 	mended = regexp.MustCompile(`must be mapped to a disk, but disk is not set|only supported on masquerade|bridge interface is not enabled`)
-	// guestRules are rules that the reference applies only to VMIs: whether there is memory at all, what becomes of each volume, HyperV,
-	// and the architecture.
-	guestRules = []string{
-		"memory/given", "disks/volume-unused", "disks/directory-as-disk", "disks/directory-unused", "disks/container-path-reserved",
-		"features/hyperv-needs", "features/hyperv-passthrough-alone", "features/evmcs-vmx", "features/evmcs-vmx-policy", "machine/architecture", "cpu/model-arm64",
-		"firmware/bios-arm64", "disks/bus-arm64", "devices/watchdog-model", "devices/watchdog-arm64", "devices/sound-arm64",
-		"devices/video-type", "devices/video-type-given",
-	}
 	// defaultRules refuse what the user left to a default that only VMIs have in the reference: the bus of a disk.
 	defaultRules = []string{"disks/block-size-sata", "disks/dedicated-iothread", "disks/metrics-bus", "disks/pci-bus"}
 	diskPath     = regexp.MustCompile(`^.*\.disks\[\d+\]`)

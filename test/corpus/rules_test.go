@@ -204,7 +204,8 @@ func TestRules(t *testing.T) {
 			t.Errorf("rule '%s' refuses nothing in the corpus: add a case", name)
 			continue
 		}
-		fmt.Fprintf(&text, "| %s | `%s` | %s | %s | %s |\n", r.name, strings.Join(r.paths, "`, `"), cell(r.says), r.kept(), r.cases[0])
+		fmt.Fprintf(&text, "| %s | `%s` | %s | %s | %s | %s |\n",
+			r.name, strings.Join(r.paths, "`, `"), cell(r.says), r.kept(), validate.KubeVirtOn(r.name), r.cases[0])
 	}
 	if t.Failed() {
 		return
@@ -238,8 +239,9 @@ Every rule of validation, in the order of names. 'make golden' writes this file 
 
 The *engine* keeps all of them: in the webhook, and in 'kubectl kiln validate'. A *policy* (manifests/policies) and the
 *schema* of the kind also hold without the webhook; the policies in manifests/policies/rules are part of the overlay fail-open only. Paths start at a VMI; in
-a VM they are below 'spec.template'. The last column is a case in test/corpus that the rule refuses, alone or with others, or a test.
+a VM they are below 'spec.template'. *KubeVirt* is what KubeVirt 1.9 does with the objects that the rule refuses: it refuses them, refuses only the VMI when
+the VM starts, refuses some, or admits them. The last column is a case in test/corpus that the rule refuses, alone or with others, or a test.
 
-| rule | field | says | kept by | case |
-|---|---|---|---|---|
+| rule | field | says | kept by | KubeVirt | case |
+|---|---|---|---|---|---|
 `

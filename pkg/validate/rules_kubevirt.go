@@ -1,0 +1,34 @@
+package validate
+
+// KubeVirtVerdict is what the webhooks and schemas of KubeVirt do with the objects that a rule refuses. Recorded answers of KubeVirt (test/conformance) and
+// answers of its virt-api (test/beside) are compared with it. docs/deviations.md has the reasons for all but KubeVirtRefuses.
+type KubeVirtVerdict string
+
+const (
+	// KubeVirtRefuses: KubeVirt refuses the object as well.
+	KubeVirtRefuses KubeVirtVerdict = "refuses"
+	// KubeVirtRefusesVMI: KubeVirt admits some VMs, and refuses the VMI when the VM starts.
+	KubeVirtRefusesVMI KubeVirtVerdict = "refuses the VMI"
+	// KubeVirtRefusesSome: KubeVirt refuses some of the objects.
+	KubeVirtRefusesSome KubeVirtVerdict = "refuses some"
+	// KubeVirtAdmits: KubeVirt has no such rule.
+	KubeVirtAdmits KubeVirtVerdict = "admits"
+)
+
+// KubeVirtOn returns what KubeVirt does with the objects that the rule with this name refuses, whichever package declares the rule.
+func KubeVirtOn(rule string) KubeVirtVerdict {
+	if own, is := declared[rule]; is && own.KubeVirt == "" {
+		return KubeVirtRefuses
+	} else if is {
+		return own.KubeVirt
+	}
+	switch rule { // the rules of packages pkg/admit, pkg/instancetype, internal/resolve
+	case "vm/instancetype-conflict", "vm/inference":
+		return KubeVirtRefuses
+	case "vm/preference-requirement":
+		return KubeVirtRefusesSome
+	case "preset/conflict":
+		return KubeVirtRefusesVMI
+	}
+	return KubeVirtAdmits
+}
