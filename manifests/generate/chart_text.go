@@ -39,6 +39,10 @@ func chartText(o chartObject) (string, error) {
 		templates = append(templates, `{{- include "kiln.api-servers" . | nindent @ }}`)
 	}
 	common, err := putCommonLabels(o.object, tokenOf(len(templates)))
+	if roles := aggregatedTo(o.object); len(roles) > 0 {
+		common, err = fmt.Sprintf(`{{- include "kiln.role-labels" (list . %s) | nindent @ }}`, strings.Join(roles, " ")),
+			putToken(o.object, []string{"metadata", "labels"}, tokenOf(len(templates)))
+	}
 	if err != nil {
 		return "", err
 	}
@@ -96,6 +100,18 @@ func putCommonLabels(object map[string]any, token string) (string, error) {
 		return block("labels", ".Values.commonLabels"), putToken(object, []string{"metadata", "+"}, token)
 	}
 	return labelsTemplate(".Values.commonLabels"), putToken(object, []string{"metadata", "labels", "+"}, token)
+}
+
+// aggregatedTo returns the quoted labels by which a ClusterRole is added to Kubernetes' own roles, sorted. Such roles have no other labels.
+func aggregatedTo(object map[string]any) (labels []string) {
+	all, _, _ := unstructured.NestedStringMap(object, "metadata", "labels")
+	for key := range all {
+		if strings.HasPrefix(key, "rbac.authorization.k8s.io/aggregate-to-") {
+			labels = append(labels, fmt.Sprintf("%q", key))
+		}
+	}
+	slices.Sort(labels)
+	return labels
 }
 
 // ownVariables is replaced in templates by the names of the variables that the chart sets in a container.

@@ -45,6 +45,6 @@ func (c *controlPlane) writeAuditPolicy() ([]string, error) {
 func controllerManagerArgs() []string {
 	return component.ControllerManager(
 		"--kubeconfig="+adminKubeconfig,
-		"--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller",
+		"--controllers=garbage-collector-controller,namespace-controller,serviceaccount-controller,clusterrole-aggregation-controller",
 	)
 }

@@ -155,6 +155,8 @@ func TestChartIsTheManifests(t *testing.T) {
 				"    - {op: add, path: /spec/template/spec/tolerations, value: [{key: x}]}\n" +
 				"    - {op: add, path: /spec/template/spec/affinity, value: {nodeAffinity: {c: d}}}\n",
 		},
+		{"roles that are not aggregated", "apiserver.enabled=true,roleAggregationStrategy=Manual",
+			"resources: [%[1]s/overlays/apiserver]\ncomponents: [%[1]s/manual-roles]\n"},
 		{"no devices", "devices.enabled=false", rotation + "components: [%[1]s/without-devices]\n"},
 		{
 			"the devices of other nodes", "devices.kubeletRoot=/var/lib/k0s/kubelet,devices.containerd=/etc/k0s,devices.count=9,launcher.image.tag=v1," +

@@ -21,6 +21,18 @@
 {{- $name | default "kubevirt" }}
 {{- end }}
 
+{{- /* The labels of a ClusterRole that is added to Kubernetes' own roles. */}}
+{{- define "kiln.role-labels" -}}
+{{- $root := first . }}
+{{- $labels := dict }}
+{{- if eq $root.Values.roleAggregationStrategy "AggregateToDefault" }}
+{{- range rest . }}
+{{- $_ := set $labels . "true" }}
+{{- end }}
+{{- end }}
+{{- merge $labels $root.Values.commonLabels | toYaml }}
+{{- end }}
+
 {{- define "kiln.image" -}}
 {{- include "kiln.reference" (list . (include "kiln.repository" .) .Values.image.tag) }}
 {{- end }}
