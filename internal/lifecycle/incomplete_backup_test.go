@@ -68,3 +68,15 @@ func TestHardwareOfNewVMs(t *testing.T) {
 	}
 }
 
+
+// TestLostPinsBesideKubeVirt: one event about each VM takes the place of the condition.
+func TestLostPinsBesideKubeVirt(t *testing.T) {
+	vm := newVM(v1.RunStrategyAlways)
+	vm.Annotations = map[string]string{v1alpha1.AnnotationLostPins: "own-1"}
+	c := newCluster(t, vm)
+	c.controller.KubeVirt = fakeKubeVirt{}
+	c.reconcileRepeatedly()
+	if all := c.notes(); strings.Count(all, "Warning RevisionMissing") != 1 || !strings.Contains(all, "own-1") || c.lostPins() != "" {
+		t.Errorf("condition '%s', events:\n%s", c.lostPins(), all)
+	}
+}
