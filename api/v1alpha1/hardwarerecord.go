@@ -14,6 +14,7 @@ type HardwareRecord struct {
 	// schemaVersion is the version of the fields of this record. Absent means 1. A version of Kiln that knows a lower number boots the guest with the fields that
 	// it knows, and keeps the others and this number.
 	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=2147483647
 	SchemaVersion int32 `json:"schemaVersion,omitempty"`
 	// defaults is the version of the FrontendDefaults of the record: the name of a FrontendProfile, such as v3, or the number of Kiln's own values.
 	Defaults string `json:"defaults"`
