@@ -65,7 +65,8 @@ func TestKubeVirt(t *testing.T) {
 		return out, out == "Running"
 	})
 	t.Logf("from create to phase Running: %s", time.Since(began).Round(time.Second))
-	launcher := strings.TrimPrefix(strings.TrimSpace(n.kubectl("guests", "get", "pods", "-l", "kubevirt.io=virt-launcher", "-o", "name")), "pod/")
+	launcher := n.kubectl("guests", "get", "pods", "-l", "kubevirt.io=virt-launcher", "--field-selector", "status.phase=Running", "-o", "name")
+	launcher = strings.TrimPrefix(strings.TrimSpace(launcher), "pod/")
 	uid := n.kubectl("guests", "get", "pod", launcher, "-o", "jsonpath={.metadata.uid}")
 	n.eventually("the guest reports its hardware", func() (string, bool) {
 		log := n.kubectl("guests", "logs", launcher, "-c", "guest-console-log")

@@ -6,6 +6,7 @@ ulimit -n 1048576 # as systemd has it: the kernel gives process 1 only 4096 file
 mkdir -p /usr/lib/modules /dev/pts /dev/shm
 mount --bind /machine/lib/modules /usr/lib/modules
 ln -sf /machine/busybox /usr/sbin/modprobe # the kernel calls it for modules that it needs
+modprobe vhost_net && modprobe tun # for /dev/vhost-net and /dev/net/tun, which udev would make
 mount -t tmpfs -o mode=755 run /run
 mount -t devpts devpts /dev/pts
 mount -t tmpfs shm /dev/shm
