@@ -14,6 +14,23 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 )
 
+// policiesAgain: after an uninstall, the API server still finds the ConfigMap that policies name when Kiln is installed again. Otherwise it would refuse every
+// write of a revision until it is started anew.
+func policiesAgain(t *testing.T, p plane) {
+	p.kubectl(t, "", "delete", "validatingadmissionpolicybindings,validatingadmissionpolicies", "-l", "kilnvm.io/uninstall!=keep")
+	p.kubectl(t, "", "delete", "configmap", "kiln-revision-writers", "-n=kiln-system")
+	time.Sleep(4 * time.Second) // it looks every second for kinds of parameters that no binding needs
+	p.kubectl(t, "", "apply", "--server-side", "-k", "overlays/rotation")
+	p.kubectl(t, "", "apply", "--server-side", "-k", "policies/rules")
+	const revision = `{"apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": {},
+		"metadata": {"name": "r", "namespace": "default", "labels": {"kilnvm.io/any": "x"}}}`
+	eventually(t, "Kiln's webhook may write revisions, and the policy keeps others from it", func() bool {
+		_, ours := p.try(webhookAccount, revision, "create", "--dry-run=server", "-f", "-")
+		out, others := p.try("", revision, "create", "--dry-run=server", "-f", "-")
+		return ours == nil && others != nil && strings.Contains(out, "may not write revisions")
+	})
+}
+
 func revisionWriters(t *testing.T, p plane) {
 	revision := func(label, namespace string) string {
 		return `{"apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": {},

@@ -30,6 +30,7 @@ func TestOnServer(t *testing.T) {
 	t.Run("definitions are structural", func(t *testing.T) { structural(t, p) })
 	t.Run("webhook configurations read back as they were applied", func(t *testing.T) { explicit(t, p) })
 	t.Run("a CA is replaced under a webhook that is called", func(t *testing.T) { rotation(t, p) })
+	t.Run("policies that were removed work when they are there again", func(t *testing.T) { policiesAgain(t, p) })
 	t.Run("revisions have few writers", func(t *testing.T) { revisionWriters(t, p) })
 	t.Run("shared revisions stay", func(t *testing.T) { sharedRevisions(t, p) })
 	t.Run("webhooks are asked when there is something to judge", func(t *testing.T) { conditions(t, p) })

@@ -182,7 +182,7 @@ func (p plane) uninstalled(t *testing.T) {
 		}
 	}
 	kinds := "validatingadmissionpolicies,validatingadmissionpolicybindings,mutatingwebhookconfigurations,validatingwebhookconfigurations"
-	if left := p.must(t, "get", kinds, "-o", "name"); left != "" {
+	if left := p.must(t, "get", kinds, "-l", "kilnvm.io/uninstall!=keep", "-o", "name"); left != "" {
 		t.Errorf("still there:\n%s", left)
 	}
 }
@@ -199,13 +199,14 @@ func (p plane) removed(t *testing.T) {
 	}
 	p.must(t, "delete", "vm", "--all")
 	p.eventually(t, "the policy that keeps the definitions is forgotten", func() bool {
-		out, err := p.run("", p.Kubectl(), "delete", "crd,clusterrole,clusterrolebinding,namespace", "-l", "kilnvm.io/uninstall=keep", "--timeout=120s")
+		const kinds = "crd,clusterrole,clusterrolebinding,namespace,validatingadmissionpolicy,validatingadmissionpolicybinding"
+		out, err := p.run("", p.Kubectl(), "delete", kinds, "-l", "kilnvm.io/uninstall=keep", "--timeout=120s")
 		if err != nil && !strings.Contains(out, "Kiln is installed") {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		return err == nil
 	})
-	out := p.must(t, "get", "crd,clusterroles,clusterrolebindings,namespaces", "-o", "name")
+	out := p.must(t, "get", "crd,clusterroles,clusterrolebindings,namespaces,validatingadmissionpolicies,validatingadmissionpolicybindings", "-o", "name")
 	for name := range strings.Lines(out) {
 		if strings.Contains(name, "kiln") || strings.Contains(name, "kubevirt.io") {
 			t.Errorf("%s is left", strings.TrimSpace(name))
