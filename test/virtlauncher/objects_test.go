@@ -53,7 +53,7 @@ func (g space) objects() objects {
 type presence int
 
 const (
-	gone    presence = iota // all but the revisions that VMs may name
+	gone    presence = iota // all but the revisions that VMs may name, and the policy kiln-parameters, without which Kiln could not be added again
 	removed                 // the kinds are still there
 	present
 )
@@ -111,7 +111,7 @@ func withoutAnnotations(object *unstructured.Unstructured) map[string]any {
 func (p presence) has(g space, object *unstructured.Unstructured) bool {
 	kind, name, namespace := object.GetKind(), object.GetName(), object.GetNamespace()
 	switch {
-	case kind == "ControllerRevision" && namespace == g.name: // of the VM's pins
+	case kind == "ControllerRevision" && namespace == g.name, name == "kiln-parameters": // the first is of the VM's pins
 		return true
 	case p == gone:
 		return false
