@@ -129,9 +129,9 @@ func (p portAddresses) removeBus(pin string) {
 	}
 }
 
-// recordedPorts returns the recorded addresses that libvirt can give again, by the key of the device, and the addresses behind the root ports above all of them,
-// by the key of the port. For an address on bus n libvirt creates root ports 1 to n, one function after the other, and adds bridges afterwards. So the list ends
-// at the first number that was not a root port or was elsewhere: above a later device the guest would find another port.
+// recordedPorts returns the recorded addresses that libvirt can give again, by the key of the device, and the addresses behind the root ports above all of
+// them, by the key of the port. For an address on bus n libvirt creates root ports 1 to n, one function after the other, and adds bridges afterwards. So the
+// list ends at the first number that was not a root port or was elsewhere: above a later device the guest would find another port.
 func recordedPorts(frozen *record.Record) (used, spare portAddresses) {
 	last, highest := uint(0), uint(0)
 	first, err := address.ParsePCI(frozen.Devices[record.ControllerKey("pci", 1)].PCI)
@@ -166,8 +166,8 @@ func recordedPorts(frozen *record.Record) (used, spare portAddresses) {
 }
 
 // nameRecorded writes into an annotation of an explicit VMI which interfaces have an address that the template of its VM does not have. KubeVirt compares the
-// interfaces of VMI and VM field by field when the VM's interfaces are edited, and requires a restart if they differ. So ForgetAddresses removes these addresses
-// when the guest runs. A value from the template is replaced. KubeVirt: pkg/network/vmliveupdate, v1.9.
+// interfaces of VMI and VM field by field when the VM's interfaces are edited, and requires a restart if they differ. So ForgetAddresses removes these
+// addresses when the guest runs. A value from the template is replaced. KubeVirt: pkg/network/vmliveupdate, v1.9.
 func nameRecorded(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine) {
 	written := map[string]bool{}
 	if vm.Spec.Template != nil {
