@@ -137,7 +137,8 @@ func TestBesideKubeVirtConditions(t *testing.T) {
 	for name, hook := range now {
 		if of, is := strings.CutPrefix(name, "kubevirt."); is {
 			for field := range base[of] {
-				if !slices.Contains([]string{"name", "failurePolicy", "matchConditions", "rules", "timeoutSeconds"}, field) && !cmp.Equal(base[of][field], hook[field]) {
+				other := []string{"name", "failurePolicy", "matchConditions", "namespaceSelector", "rules", "timeoutSeconds"}
+				if !slices.Contains(other, field) && !cmp.Equal(base[of][field], hook[field]) {
 					t.Errorf("%s: %s is %v, and '%s' has %v", name, field, hook[field], of, base[of][field])
 				}
 			}
@@ -156,7 +157,8 @@ func TestBesideKubeVirtConditions(t *testing.T) {
 		if seconds := hook["timeoutSeconds"].(float64); seconds > 2 {
 			t.Errorf("%s: a create waits %v s for it", name, seconds)
 		}
-		hook, is := without(hook, "matchConditions", "failurePolicy", "timeoutSeconds"), without(base[name], "matchConditions", "failurePolicy", "timeoutSeconds")
+		changed := []string{"matchConditions", "failurePolicy", "namespaceSelector", "timeoutSeconds"}
+		hook, is := without(hook, changed...), without(base[name], changed...)
 		if diff := cmp.Diff(is, hook); diff != "" {
 			t.Errorf("%s: -rotation +beside-kubevirt\n%s", name, diff)
 		}

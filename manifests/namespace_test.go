@@ -17,7 +17,8 @@ func TestOtherNamespaces(t *testing.T) {
 	for overlay, components := range map[string]string{
 		"rotation": "", "cert-manager": "", "fail-open": "", "apiserver": "", "cert-manager with the API server": "apiserver, apiserver/cert-manager",
 		"beside-kubevirt": "", "fail-open beside KubeVirt": "beside-kubevirt", "cert-manager beside KubeVirt": "beside-kubevirt",
-		"beside-kubevirt with a plugin": "beside-kubevirt/plugin", "fail-open with a plugin": "beside-kubevirt, beside-kubevirt/plugin",
+		"beside-kubevirt with fewer namespaces": "beside-kubevirt/plugin, beside-kubevirt/opt-in, beside-kubevirt/warn",
+		"beside-kubevirt with a plugin":         "beside-kubevirt/plugin", "fail-open with a plugin": "beside-kubevirt, beside-kubevirt/plugin",
 	} {
 		folder, _, _ := strings.Cut(overlay, " ")
 		text := "resources: [%[1]s/overlays/" + folder + "]\n"

@@ -9,8 +9,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/certs"
 	"github.com/kilnvm/kiln/internal/command"
+	"github.com/kilnvm/kiln/internal/enforcement"
 	"github.com/kilnvm/kiln/internal/frontendprofile"
 	"github.com/kilnvm/kiln/internal/guestmetrics"
 	"github.com/kilnvm/kiln/internal/guestpolicy"
@@ -32,6 +34,8 @@ import (
 type options struct {
 	command.Process
 	makers       installed.Makers
+	namespaces   enforcement.Namespaces
+	enforcement  string
 	guests       guests
 	config       string
 	rotate       bool
@@ -60,6 +64,11 @@ func newCommand() *cobra.Command {
 	o.AddElection(flags)
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
 	flags.StringVar(&o.makers.Guests, "guests", installed.Auto, installed.Usage+". Beside KubeVirt, this process pins VMs and collects revisions")
+	flags.StringVar(&o.namespaces.Selection, "admission-namespaces", enforcement.OptOut, "in which namespaces this process writes VMs that KubeVirt runs: "+
+		"OptOut means all but those with label "+v1alpha1.LabelAdmission+"=disabled, OptIn those with its values enabled and warn. The selectors of the "+
+		"webhooks must be the same. Without KubeVirt it has no effect")
+	flags.StringVar(&o.enforcement, "enforcement", enforcement.Enforce, "the value of the webhook's flag. Beside KubeVirt, VMs wait for a webhook that does not "+
+		"answer only in namespaces in which a GuestPolicy may refuse them")
 	o.guests.addFlags(flags)
 	flags.BoolVar(&o.rotate, "rotate-certificates", false,
 		"sign the webhook's certificate, in Secret "+certs.Secret+"; without it another program must, such as cert-manager")
@@ -75,7 +84,7 @@ func newCommand() *cobra.Command {
 // the Lease, because two controllers would create the VMIs of one VM in a race.
 func runController(ctx context.Context, o options) error {
 	settings, err := o.guests.podSettings()
-	if err != nil {
+	if err := errors.Join(err, o.namespaces.Validate(), enforcement.Check(o.enforcement)); err != nil {
 		return err
 	}
 	command.Log(o.LogLevel)
@@ -92,7 +101,7 @@ func runController(ctx context.Context, o options) error {
 	engine.Configuration.FollowKubeVirt(ctx, func(context.Context) (bool, error) { return kubevirt, nil }) // o.makers ends the process if this changes
 	machines := o.newVMController(engine)
 	if kubevirt {
-		if err := addKubeVirt(ctx, engine, machines); err != nil {
+		if err := o.addKubeVirt(ctx, engine, machines); err != nil {
 			return err
 		}
 	}
@@ -115,9 +124,13 @@ func runController(ctx context.Context, o options) error {
 		return err
 	}
 	conditions := engine.GetClient()
+	policies := &guestpolicy.Controller{Client: conditions}
+	if kubevirt {
+		policies.Refusing = enforcement.Refusing(o.enforcement)
+	}
 	if err := errors.Join((&hostprofile.Controller{Client: conditions, Pods: o.guests.runtime == runtimePod}).Register(engine),
 		(&frontendprofile.Controller{Client: conditions}).Register(engine),
-		(&guestpolicy.Controller{Client: conditions}).Register(engine),
+		policies.Register(engine),
 		(&guestprofile.Controller{Client: conditions, Cached: engine.GetCache(), Configuration: engine.Configuration.Now}).Register(engine)); err != nil {
 		return err
 	}
@@ -166,10 +179,12 @@ func (o options) newVMController(engine *command.Engine) *lifecycle.Controller {
 }
 
 // addKubeVirt makes the controller of VMs leave their VMIs to KubeVirt, and judge the VMs that admission has not judged.
-func addKubeVirt(ctx context.Context, engine *command.Engine, machines *lifecycle.Controller) error {
+func (o options) addKubeVirt(ctx context.Context, engine *command.Engine, machines *lifecycle.Controller) error {
+	machines.Namespaces = &enforcement.Namespaces{Selection: o.namespaces.Selection, Kiln: o.Namespace, KubeVirt: o.KubeVirtNamespace}
 	policies := &guestpolicy.Set{Log: ctrl.Log.WithName("policies")}
 	added := &guestcontroller.Controller{Client: machines.Client, Live: machines.Live, Events: machines.Events, Now: machines.Now,
-		Reviewer: review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now, Policies: policies.Now, Stored: true}}
+		Namespaces: machines.Namespaces,
+		Reviewer:   review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now, Policies: policies.Now, Stored: true}}
 	machines.KubeVirt, policies.Changed = added, added.PoliciesChanged
 	return policies.Follow(ctx, engine.GetCache())
 }

@@ -11,8 +11,8 @@ import (
 )
 
 // mutateVMI makes a VMI explicit: the instancetype and preference of its pins, presets, defaults. A VMI with mistakes is refused here
-// already, see mutateVM. The validating webhook judges it again, because other webhooks may have changed it. An update by KubeVirt loses recorded addresses
-// that the guest needs no more.
+// already, see mutateVM. The validating webhook judges it again, because other webhooks may have changed it. An update by KubeVirt loses recorded addresses that
+// the guest needs no more.
 func (s *Server) mutateVMI(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	vmi, _, err := readVMI(request)
 	switch {
@@ -21,6 +21,11 @@ func (s *Server) mutateVMI(ctx context.Context, request *admissionv1.AdmissionRe
 	case request.Operation != admissionv1.Create:
 		return s.answerPatch(ctx, request, change{sent: vmi, stored: s.Reviewer.ForgetAddresses(vmi, request.UserInfo.Username)})
 	}
+	return s.completeVMI(ctx, request, vmi)
+}
+
+// completeVMI answers with the explicit VMI. A VMI with mistakes is completed only where admission warns.
+func (s *Server) completeVMI(ctx context.Context, request *admissionv1.AdmissionRequest, vmi *v1.VirtualMachineInstance) (answer, error) {
 	reviewed, err := s.Reviewer.PrepareVMI(ctx, vmi, s.asker(request))
 	if err != nil || !reviewed.Allowed() && !s.completesRefused(ctx, request, reviewed.Merged.Allowed()) {
 		return answerVerdict(reviewed.Verdict, err)

@@ -115,16 +115,19 @@ func addRefusals(response *admissionv1.AdmissionResponse, prefix string, texts [
 
 // guestAnnotations are the annotations that a VMI takes from its VM, and never from the template, which a tenant writes.
 var guestAnnotations = []string{v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationArchitecture, v1alpha1.AnnotationGeneration,
-	v1alpha1.AnnotationFrontend}
+	v1alpha1.AnnotationFrontend, v1alpha1.AnnotationInterfaceAddresses}
 
-// keepAnnotations returns the patch of an object that could not be completed, and is admitted: only admission writes certain annotations. A VM keeps those that
-// are stored; a new one loses its pins, which nobody has verified. A VMI that KubeVirt makes of a VM loses those of the template. It reads raw JSON, because
-// the object may be too large to be decoded.
+// keepAnnotations returns the patch of an object that could not be completed, and is admitted: only admission writes certain annotations. A VM keeps the values
+// that are stored; a new one loses its pins, which nobody has verified. A VMI that KubeVirt makes of a VM loses the values of the template. It reads raw JSON,
+// because the object may be too large to be decoded.
 func (h Hook) keepAnnotations(request *admissionv1.AdmissionRequest) []byte {
 	now, wanted := annotationsOf(request.Object.Raw), map[string]string{}
 	keys := admissionAnnotations
 	switch {
-	case h.path == MutateVMI && gjson.GetBytes(request.Object.Raw, `metadata.ownerReferences.#(kind=="VirtualMachine")`).Exists():
+	case h.path == MutateVMI && request.Operation == admissionv1.Create:
+		if !gjson.GetBytes(request.Object.Raw, `metadata.ownerReferences.#(kind=="VirtualMachine")`).Exists() {
+			return nil
+		}
 		keys = guestAnnotations
 	case h.path != MutateVM:
 		return nil

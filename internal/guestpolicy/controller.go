@@ -38,6 +38,8 @@ type Controller struct {
 	Client client.Client
 	// Validating reads the configuration kiln-validating, and Registered reads kiln-policies. Register sets them.
 	Validating, Registered client.Reader
+	// Refusing selects the namespaces in which policies refuse; nil for all. In other namespaces nothing waits for Kiln.
+	Refusing *metav1.LabelSelector
 }
 
 // Register adds the controller to a manager. A write of the status does not change the generation, and so causes no event.
@@ -138,6 +140,9 @@ func (c *Controller) registerWebhooks(ctx context.Context) (asked, error) {
 	}
 	next := into.DeepCopy()
 	next.Webhooks = FailClosed(of.Webhooks, policies.Items)
+	for i := range next.Webhooks {
+		next.Webhooks[i].NamespaceSelector = intersection(next.Webhooks[i].NamespaceSelector, c.Refusing)
+	}
 	if !equality.Semantic.DeepEqual(into.Webhooks, next.Webhooks) {
 		err = client.IgnoreNotFound(objects.Patch(ctx, c.Client, next, into))
 	}

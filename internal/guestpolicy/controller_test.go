@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/enforcement"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -149,5 +150,29 @@ func TestEveryPolicy(t *testing.T) {
 	}
 	if requests := newController(t).everyPolicy(t.Context()); len(requests) != 1 || requests[0].Name != "" {
 		t.Errorf("%v", requests)
+	}
+}
+
+// TestNamespacesThatWait: no VM waits for Kiln in a namespace in which no policy refuses.
+func TestNamespacesThatWait(t *testing.T) {
+	for general, want := range map[string]string{
+		enforcement.Enforce: "in,kilnvm.io/admission notin (disabled,warn)", enforcement.Warn: "in,kilnvm.io/admission in (enabled)",
+	} {
+		c := newController(t, written("a", "1", 1, "true"), &admissionv1.ValidatingWebhookConfiguration{
+			ObjectMeta: metav1.ObjectMeta{Name: validating}, Webhooks: installedHooks(admissionv1.Ignore)},
+			&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: registered}})
+		c.Refusing = enforcement.Refusing(general)
+		if _, err := c.Reconcile(t.Context(), ctrl.Request{}); err != nil {
+			t.Fatal(err)
+		}
+		var copies admissionv1.ValidatingWebhookConfiguration
+		if err := c.Client.Get(t.Context(), client.ObjectKey{Name: registered}, &copies); err != nil || len(copies.Webhooks) != 2 {
+			t.Fatalf("%s: %v, %+v", general, err, copies.Webhooks)
+		}
+		for i := range copies.Webhooks {
+			if got := metav1.FormatLabelSelector(copies.Webhooks[i].NamespaceSelector); got != want {
+				t.Errorf("%s: %s selects '%s', want '%s'", general, copies.Webhooks[i].Name, got, want)
+			}
+		}
 	}
 }

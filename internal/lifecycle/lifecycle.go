@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/enforcement"
 	"github.com/kilnvm/kiln/internal/fairqueue"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/outage"
@@ -43,6 +44,8 @@ type Controller struct {
 	Finalizers []string
 	// KubeVirt is set if KubeVirt creates the VMIs: then VMs get only identity, pins, and status references to the revisions that they are pinned to.
 	KubeVirt KubeVirt
+	// Namespaces are the namespaces whose VMs are reconciled; nil for all.
+	Namespaces *enforcement.Namespaces
 
 	unpinned    unpinnedVMs
 	ownWrites   ownwrite.Memo
@@ -77,6 +80,9 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 		return err
 	}
 	vms.WatchesRawSource(retried)
+	if c.Namespaces != nil {
+		c.Namespaces.Watch(vms, c.Client)
+	}
 	if c.KubeVirt != nil {
 		return errors.Join(vms.Complete(c), c.KubeVirt.Register(mgr))
 	}
@@ -167,8 +173,13 @@ func (c *Controller) noteOutage(key types.NamespacedName, s *state) {
 	c.waitingForWebhooks.Note(key, s.awaitedWebhook)
 }
 
-// readState returns the VM of a name with its VMI; nil if the VM does not exist. It does not read a VMI of KubeVirt.
+// readState returns the VM of a name with its VMI; nil if the VM does not exist, or its namespace is left alone. It does not read a VMI of KubeVirt.
 func (c *Controller) readState(ctx context.Context, key types.NamespacedName) (*state, error) {
+	if c.Namespaces != nil {
+		if judged, err := c.Namespaces.JudgesNamed(ctx, c.Client, c.Live, key.Namespace); err != nil || !judged {
+			return nil, err
+		}
+	}
 	var vmi *v1.VirtualMachineInstance
 	if c.KubeVirt == nil {
 		var err error

@@ -50,6 +50,7 @@ var places = slices.Concat(
 	metricsPlaces("webhook"), metricsPlaces("controller"), metricsPlaces("apiserver"), certificates,
 	deploymentPlaces("webhook"), deploymentPlaces("controller"), deploymentPlaces("apiserver"), daemonSet,
 	controllerPlaces(), webhookPlaces(),
+	namespacePlaces,
 	configurationPlaces("webhook"), configurationPlaces("apiserver"), // the controller has no list of volumes: hasFiles
 	userPlaces(deployments, "webhook"), userPlaces(deployments, "controller"), userPlaces(deployments, "apiserver"), userPlaces([]string{"DaemonSet"}, "devices"),
 )
@@ -69,6 +70,8 @@ func controllerPlaces() []place {
 		variable("GUEST_TAPS", "{{ .Values.launcher.taps | quote }}"),
 		variable("GUEST_LOCKED_MEMORY", "{{ .Values.launcher.lockedMemory | quote }}"),
 		variable("GUESTS", `{{ ternary "kubevirt" "auto" .Values.kubevirt.beside }}`),
+		variable("ADMISSION_NAMESPACES", "{{ .Values.admission.namespaces }}"),
+		variable("ENFORCEMENT", "{{ .Values.admission.enforcement }}"),
 		at("args.-", with(".Values.launcher.image.pullSecrets",
 			"- --launcher-pull-secrets={{ range $i, $secret := . }}{{ if $i }},{{ end }}{{ $secret.name }}{{ end }}")),
 	}
@@ -81,6 +84,7 @@ func webhookPlaces() []place {
 	return []place{
 		at(container+"env.[name=HOOK_IMAGE].value", `{{ include "kiln.hook-image" . | quote }}`),
 		at(container+"env.[name=HOOK_PROTOCOL].value", "{{ .Values.kubevirt.hook }}"),
+		at(container+"env.[name=ENFORCEMENT].value", "{{ .Values.admission.enforcement }}"),
 		at(container+"args.-", when(asksClients, "- --client-ca-file=/etc/kiln/client-ca/ca.crt")),
 		at(container+"args.-", with(".Values.clientCertificates.allowedNames", `- --client-allowed-names={{ join "," . }}`)),
 		at(container+"volumeMounts.-", when(asksClients, "- {name: client-ca, mountPath: /etc/kiln/client-ca, readOnly: true}")),
@@ -88,6 +92,33 @@ func webhookPlaces() []place {
 			"- {name: client-ca, configMap: {name: {{ .Values.clientCertificates.configMap | quote }}, optional: true}}")),
 	}
 }
+
+// namespacePlaces are the places of the components beside-kubevirt, beside-kubevirt/opt-in and beside-kubevirt/warn in webhooks and bindings of policies:
+// which namespaces they are about.
+var namespacePlaces = func() []place {
+	const judged = `{{- include "kiln.judged-namespaces" . | nindent @ }}`
+	const of = "webhooks.*.namespaceSelector"
+	all := []place{{configurations, "kiln-mutating", of, judged}, {configurations, "kiln-validating", of, judged}}
+	add := func(selector, more string, names ...string) {
+		const annotation = "annotations:\n  kilnvm.io/guests: kubevirt"
+		resources := `matchResources:
+  matchPolicy: Equivalent
+  objectSelector: {}
+  namespaceSelector: {{- include "` + selector + `" . | nindent 6 }}` + more
+		for _, name := range names {
+			all = append(all, place{[]string{"ValidatingAdmissionPolicyBinding"}, name, "spec.+", when(beside, resources)},
+				place{[]string{"ValidatingAdmissionPolicyBinding"}, name, "metadata.+", when(beside, annotation)})
+		}
+	}
+	add("kiln.judged-namespaces", "", "kiln-revision-writers", "kiln-guest-hardware", "kiln-guest-hardware-status")
+	add("kiln.enforced-namespaces", "", "kiln-disks", "kiln-guest-updates", "kiln-networks", "kiln-virtualmachineinstances", "kiln-virtualmachines")
+	add("kiln.enforced-namespaces", `
+  {{- if eq .Values.admission.enforcement "Warn" }}
+  resourceRules:
+  - {apiGroups: [instancetype.kubevirt.io], apiVersions: [v1beta1], resources: ['*'], operations: [CREATE, UPDATE], scope: Namespaced}
+  {{- end }}`, "kiln-instancetypes", "kiln-lifecycle", "kiln-preferences")
+	return all
+}()
 
 // configurationPlaces returns the places that mount the configuration.
 func configurationPlaces(component string) []place {

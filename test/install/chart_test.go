@@ -44,10 +44,10 @@ func TestChartIsTheManifests(t *testing.T) {
 				"    $patch: delete\n    kind: Any\n    metadata: {name: any}\n" +
 				"- target: {kind: Deployment, name: kiln-webhook}\n  patch: |\n" +
 				"    - {op: remove, path: /spec/template/spec/containers/0/ports/2}\n" +
-				"    - {op: remove, path: /spec/template/spec/containers/0/args/4}\n    - {op: remove, path: /spec/template/spec/containers/0/args/4}\n" +
+				"    - {op: remove, path: /spec/template/spec/containers/0/args/5}\n    - {op: remove, path: /spec/template/spec/containers/0/args/5}\n" +
 				"- target: {kind: Deployment, name: kiln-controller}\n  patch: |\n" +
 				"    - {op: remove, path: /spec/template/spec/containers/0/ports/1}\n" +
-				"    - {op: remove, path: /spec/template/spec/containers/0/args/7}\n    - {op: remove, path: /spec/template/spec/containers/0/args/7}\n",
+				"    - {op: remove, path: /spec/template/spec/containers/0/args/9}\n    - {op: remove, path: /spec/template/spec/containers/0/args/9}\n",
 		},
 		{"client certificates", "clientCertificates.configMap=kiln-client-ca", rotation + "components: [%[1]s/client-certificates]\n"},
 		{
@@ -126,6 +126,35 @@ func TestChartIsTheManifests(t *testing.T) {
 			"resources: [%[1]s/overlays/cert-manager]\n" +
 				"configMapGenerator: [{name: kiln-namespaces, literals: [system=vms, launchers=machines, kubevirt=virt]}]\n" +
 				"components: [%[1]s/webhook/fail-open, %[1]s/beside-kubevirt, %[1]s/namespace]\n",
+		},
+		{
+			"beside KubeVirt, without refusals", "kubevirt.beside=true,admission.enforcement=Warn",
+			"resources: [%[1]s/overlays/beside-kubevirt]\ncomponents: [%[1]s/beside-kubevirt/warn]\n",
+		},
+		{
+			"beside KubeVirt, in namespaces that opt in", "kubevirt.beside=true,admission.namespaces=OptIn",
+			"resources: [%[1]s/overlays/beside-kubevirt]\ncomponents: [%[1]s/beside-kubevirt/opt-in]\n",
+		},
+		{
+			"beside KubeVirt, in namespaces that opt in, while no webhook answers", "kubevirt.beside=true,admission.namespaces=OptIn,failurePolicy=Ignore",
+			"resources: [%[1]s/overlays/fail-open]\ncomponents: [%[1]s/beside-kubevirt, %[1]s/beside-kubevirt/opt-in]\n",
+		},
+		{
+			"beside KubeVirt, without refusals, while no webhook answers", "kubevirt.beside=true,admission.enforcement=Warn,failurePolicy=Ignore",
+			"resources: [%[1]s/overlays/fail-open]\ncomponents: [%[1]s/beside-kubevirt, %[1]s/beside-kubevirt/warn]\n",
+		},
+		{
+			"beside KubeVirt, without refusals, in namespaces that opt in, by a plugin",
+			"kubevirt.beside=true,kubevirt.pinHardware=true,kubevirt.hook=Plugin,launcher.image.tag=v1,certificates.source=cert-manager," +
+				"failurePolicy=Ignore,namespace=vms,launchers.namespace=machines,kubevirt.namespace=virt,admission.enforcement=Warn,admission.namespaces=OptIn",
+			"resources: [%[1]s/overlays/cert-manager]\n" +
+				"configMapGenerator: [{name: kiln-namespaces, literals: [system=vms, launchers=machines, kubevirt=virt]}]\n" +
+				"components: [%[1]s/webhook/fail-open, %[1]s/beside-kubevirt, %[1]s/beside-kubevirt/plugin, %[1]s/beside-kubevirt/opt-in, " +
+				"%[1]s/beside-kubevirt/warn, %[1]s/namespace]\n" +
+				"patches:\n- target: {kind: Deployment, name: kiln-controller}\n  patch: |\n" +
+				"    - {op: replace, path: /spec/template/spec/containers/0/env/3/value, value: kiln-launcher:v1}\n" +
+				"- target: {kind: Deployment, name: kiln-webhook}\n  patch: |\n" +
+				"    - {op: replace, path: /spec/template/spec/containers/0/env/2/value, value: kiln-launcher:v1}\n",
 		},
 		{"the API server of subresources", "apiserver.enabled=true", "resources: [%[1]s/overlays/apiserver]\n"},
 		{
@@ -267,6 +296,11 @@ func TestWrongValues(t *testing.T) {
 		{"kubevirt.namespace=KubeVirt", "namespace"},
 		{"apiserver.replicas=0", "replicas"},
 		{"failurePolicy=fail", "failurePolicy"},
+		{"admission.enforcement=warn,kubevirt.beside=true", "enforcement"},
+		{"admission.namespaces=Opt-In,kubevirt.beside=true", "namespaces"},
+		{"admission.enforcement=Warn", "admission: without KubeVirt"},
+		{"admission.namespaces=OptIn", "admission: without KubeVirt"},
+		{"admission=null", "admission is required"},
 		{"collectAfter=soon", "collectAfter"},
 		{"metrics.monitors=maybe", "monitors"},
 		{"devices.kubeletRoot=kubelet", "kubeletRoot"},

@@ -5,6 +5,7 @@ package guestcontroller
 import (
 	"time"
 
+	"github.com/kilnvm/kiln/internal/enforcement"
 	"github.com/kilnvm/kiln/internal/fairqueue"
 	"github.com/kilnvm/kiln/internal/review"
 	"golang.org/x/time/rate"
@@ -28,6 +29,8 @@ type Controller struct {
 	// Reviewer judges VMs that exist, with the GuestPolicies of the cluster.
 	Reviewer review.Reviewer
 	Now      func() time.Time
+	// Namespaces are the namespaces whose VMs are judged and whose guests are recorded; nil for all.
+	Namespaces *enforcement.Namespaces
 
 	judge *judge
 }
@@ -44,14 +47,17 @@ const (
 
 // Register adds to a manager the controller that finds VMs that admission would refuse, and the controller that records the hardware of guests.
 func (c *Controller) Register(mgr ctrl.Manager) error {
-	c.judge = &judge{client: c.Client, live: c.Live, reviewer: c.Reviewer, events: c.Events, now: c.Now, limit: rate.NewLimiter(judgements, judgements),
-		policiesChanged: make(chan event.GenericEvent, 1), seen: map[types.NamespacedName]*seenVM{}}
+	c.judge = &judge{client: c.Client, live: c.Live, reviewer: c.Reviewer, events: c.Events, namespaces: c.Namespaces, now: c.Now,
+		limit: rate.NewLimiter(judgements, judgements), policiesChanged: make(chan event.GenericEvent, 1), seen: map[types.NamespacedName]*seenVM{}}
 	if err := c.judge.register(mgr); err != nil {
 		return err
 	}
-	return ctrl.NewControllerManagedBy(mgr).Named("kubevirthardware").
+	guests := ctrl.NewControllerManagedBy(mgr).Named("kubevirthardware").
 		For(&v1.VirtualMachineInstance{}).
 		Watches(&v1.VirtualMachine{}, &handler.EnqueueRequestForObject{}).
-		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New}).
-		Complete(&hardwareReconciler{client: c.Client, live: c.Live, events: c.Events})
+		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: fairqueue.New})
+	if c.Namespaces != nil {
+		c.Namespaces.Watch(guests, c.Client)
+	}
+	return guests.Complete(&hardwareReconciler{client: c.Client, live: c.Live, events: c.Events, namespaces: c.Namespaces})
 }

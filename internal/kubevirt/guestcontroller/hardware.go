@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/enforcement"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/ownership"
@@ -32,6 +33,8 @@ type hardwareReconciler struct {
 	// client reads from the cache, which contains no specs, and only the key of the annotation. live reads everything from the API server.
 	client, live client.Client
 	events       events.EventRecorder
+	// namespaces are the namespaces whose guests are recorded; nil for all.
+	namespaces *enforcement.Namespaces
 	// recordedDevices contains the deviceSummary of each name's VMI when its hardware was last recorded.
 	recordedDevices sync.Map
 }
@@ -49,6 +52,12 @@ func (r *hardwareReconciler) Reconcile(ctx context.Context, request ctrl.Request
 	}
 	if _, found := cached.Annotations[v1alpha1.AnnotationFrontend]; !found {
 		return ctrl.Result{}, nil
+	}
+	if r.namespaces != nil {
+		if judged, err := r.namespaces.JudgesNamed(ctx, r.client, r.live, key.Namespace); err != nil || !judged {
+			r.recordedDevices.Delete(key)
+			return ctrl.Result{}, err
+		}
 	}
 	now := deviceSummary(cached)
 	if seen, ok := r.recordedDevices.Load(key); ok && seen == now {

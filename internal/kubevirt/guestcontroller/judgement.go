@@ -11,6 +11,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/enforcement"
 	"github.com/kilnvm/kiln/internal/fairqueue"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
@@ -61,8 +62,10 @@ type judge struct {
 	client, live client.Client
 	reviewer     review.Reviewer
 	events       events.EventRecorder
-	limit        *rate.Limiter
-	now          func() time.Time
+	// namespaces are the namespaces whose VMs are judged; nil for all.
+	namespaces *enforcement.Namespaces
+	limit      *rate.Limiter
+	now        func() time.Time
 	// policiesChanged causes an event for each VM.
 	policiesChanged chan event.GenericEvent
 
@@ -89,11 +92,14 @@ type version struct {
 // register adds the controller to a manager.
 func (j *judge) register(mgr ctrl.Manager) error {
 	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []ctrl.Request { return j.everyVM(ctx) })
-	return ctrl.NewControllerManagedBy(mgr).Named("kubevirtjudgement").
+	vms := ctrl.NewControllerManagedBy(mgr).Named("kubevirtjudgement").
 		For(&v1.VirtualMachine{}).
 		WatchesRawSource(source.Channel(j.policiesChanged, all)).
-		WithOptions(controller.Options{MaxConcurrentReconciles: 1, NewQueue: fairqueue.New}).
-		Complete(j)
+		WithOptions(controller.Options{MaxConcurrentReconciles: 1, NewQueue: fairqueue.New})
+	if j.namespaces != nil {
+		j.namespaces.Watch(vms, j.client)
+	}
+	return vms.Complete(j)
 }
 
 // judgeAllAgain has all VMs judged again, because the policies have changed.
@@ -121,7 +127,13 @@ func (j *judge) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if vm == nil || vm.DeletionTimestamp != nil {
+	judged := true
+	if j.namespaces != nil {
+		if judged, err = j.namespaces.JudgesNamed(ctx, j.client, j.live, request.Namespace); err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	if vm == nil || vm.DeletionTimestamp != nil || !judged {
 		delete(j.seen, request.NamespacedName)
 		j.count()
 		return ctrl.Result{}, nil

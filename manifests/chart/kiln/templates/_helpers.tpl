@@ -151,6 +151,28 @@
 {{- end }}
 {{- end }}
 
+{{- /* The namespaces that Kiln judges, and beside KubeVirt those in which it refuses. */}}
+{{- define "kiln.judged-namespaces" -}}
+{{- if .Values.kubevirt.beside -}}
+matchExpressions:
+- {{ eq .Values.admission.namespaces "OptIn" | ternary "{key: kilnvm.io/admission, operator: In, values: [enabled, warn]}" "{key: kilnvm.io/admission, operator: NotIn, values: [disabled]}" }}
+{{- include "kiln.other-namespaces" . }}
+{{- else -}}
+{}
+{{- end }}
+{{- end }}
+
+{{- define "kiln.enforced-namespaces" -}}
+matchExpressions:
+- {{ or (eq .Values.admission.namespaces "OptIn") (eq .Values.admission.enforcement "Warn") | ternary "{key: kilnvm.io/admission, operator: In, values: [enabled]}" "{key: kilnvm.io/admission, operator: NotIn, values: [disabled, warn]}" }}
+{{- include "kiln.other-namespaces" . }}
+{{- end }}
+
+{{- /* Namespaces of the system, of Kiln and of KubeVirt are left out by their names: others could set a label of theirs. */}}
+{{- define "kiln.other-namespaces" }}
+- {key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system, kube-public, kube-node-lease, {{ include "kiln.namespace" . | quote }}, {{ include "kiln.kubevirt-namespace" . | quote }}]}
+{{- end }}
+
 {{- /* Fails for what the schema cannot refuse. */}}
 {{- define "kiln.checks" -}}
 {{- if .Chart.IsRoot }}
@@ -162,6 +184,9 @@
 {{- end }}
 {{- if and .Values.configuration .Values.kubevirt.beside }}
 {{- fail "configuration: beside KubeVirt its KubeVirt object has the configuration, for both; leave one of kubevirt.beside and configuration out" }}
+{{- end }}
+{{- if and (not .Values.kubevirt.beside) (or (ne .Values.admission.enforcement "Enforce") (ne .Values.admission.namespaces "OptOut")) }}
+{{- fail "admission: without KubeVirt nobody else judges VMs; set enforcement and namespaces together with kubevirt.beside" }}
 {{- end }}
 {{- include "kiln.free-labels" (list "commonLabels" .Values.commonLabels) }}
 {{- range $component := list "webhook" "controller" "apiserver" "devices" }}
