@@ -36,3 +36,21 @@ func TestHiddenMaker(t *testing.T) {
 		}
 	}
 }
+
+// TestNamespaceWithoutAdmission: a verdict says that no webhook gives it, in a namespace from which admission is absent beside KubeVirt.
+func TestNamespaceWithoutAdmission(t *testing.T) {
+	t.Parallel()
+	for label, guests := range map[string]string{"disabled": "kubevirt", "warn": "kubevirt", "disabled ": "kiln"} {
+		in := loaded(t, plain, "apiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {kilnvm.io/admission: "+label+"}}\n")
+		in.Named = in.Named[:1]
+		in.Named[0].SetNamespace("default")
+		reviewed, err := (&Bench{Guests: guests}).Review(t.Context(), in, nil)
+		if err != nil || len(reviewed.Objects) != 1 {
+			t.Fatal(err, reviewed.Objects)
+		}
+		warns := strings.Contains(strings.Join(reviewed.Objects[0].Verdict.Warnings, "\n"), "admission does not judge this: namespace 'default'")
+		if warns != (label == "disabled" && guests == "kubevirt") {
+			t.Errorf("'%s', %s: warns %q", label, guests, reviewed.Objects[0].Verdict.Warnings)
+		}
+	}
+}

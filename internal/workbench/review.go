@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
@@ -107,6 +108,7 @@ func (b *Bench) Review(ctx context.Context, in manifest.Inputs, old *v1.VirtualM
 			if err := stage.judgeObject(ctx, &r); err != nil {
 				r.Fault = fmt.Errorf("%s: %w", r.Name(), err)
 			}
+			stage.warnOfAbsence(ctx, &r)
 			b.judgeMissing(&r)
 			r.addMistakes()
 		}
@@ -114,6 +116,19 @@ func (b *Bench) Review(ctx context.Context, in manifest.Inputs, old *v1.VirtualM
 	}
 	all.Skipped = slices.DeleteFunc(all.Skipped, func(s Skipped) bool { return all.hasRead(s.Object) })
 	return all, nil
+}
+
+// warnOfAbsence adds a warning to an object of a namespace in which admission is absent: an API server takes whatever this review refuses. It says nothing if
+// the user may not read the namespace.
+func (s stageOne) warnOfAbsence(ctx context.Context, r *Reviewed) {
+	if !s.reviewer.Configuration().Limits.KubeVirtGuests || r.GetNamespace() == "" {
+		return
+	}
+	namespace, err := s.reviewer.Resolver.Namespace(ctx, r.GetNamespace())
+	if err == nil && namespace.Labels[v1alpha1.LabelAdmission] == v1alpha1.AdmissionDisabled {
+		r.Verdict.Warnings = append(r.Verdict.Warnings, fmt.Sprintf("admission does not judge this: namespace '%s' has label %s: %s", namespace.Name,
+			v1alpha1.LabelAdmission, v1alpha1.AdmissionDisabled))
+	}
 }
 
 // reachWebhooks reports whether an API server calls the webhook for an object with such mistakes. It does if only fields are missing, because it checks
