@@ -36,6 +36,8 @@ type Options struct {
 	Guests string
 	// Hook is the webhook's --hook-image, and HookProtocol its --hook-protocol; empty for none.
 	Hook, HookProtocol string
+	// Enforcement is the webhook's --enforcement; empty for its default.
+	Enforcement string
 	// Replicas of the webhook, behind one address, and of the controller; 0 means one.
 	Replicas int
 	// WebhookTimeout is the timeoutSeconds of each webhook; 0 for the timeouts of the manifests. Beside KubeVirt these are so short that on a busy machine an

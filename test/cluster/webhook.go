@@ -61,6 +61,9 @@ func (c *Cluster) runReplica(r *replica) error {
 	if c.Hook != "" {
 		args = append(args, "--hook-image", c.Hook, "--hook-protocol", c.HookProtocol)
 	}
+	if c.Enforcement != "" {
+		args = append(args, "--enforcement", c.Enforcement)
+	}
 	r.process, _, err = c.startIn(c.Env, cmp.Or(r.program, "webhook"), args...)
 	return err
 }
