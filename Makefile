@@ -93,8 +93,10 @@ fuzz: ## every fuzz target for FUZZTIME=10m each; what is found is kept below it
 	@grep -rhoE --include='*_test.go' -H '^func Fuzz[A-Za-z]+' . | while IFS=: read -r file name; do \
 	  go test -run '^$$' -fuzz "^$${name#func }$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 200x "$$(dirname "$$file")" || exit 1; done
 
-faults: deps controlplane ## what users feel when something breaks, at RATE=30 creates a second: a table [ONLY=regexp] [OLD=commit]
+faults: deps controlplane ## what users feel when something breaks: tables of Kiln, KubeVirt alone, Kiln beside it [RATE=30] [ONLY=regexp] [OLD=commit]
 	go run ./test/faults -rate $(RATE) -only "$(ONLY)" -old "$(OLD)"
+	go run ./test/faults -rate $(RATE) -only "$(ONLY)" -kubevirt alone
+	go run ./test/faults -rate $(RATE) -only "$(ONLY)" -kubevirt kiln
 
 older: deps ## the manifests and the end-to-end tests against API servers of OLDER="v1.34.4 v1.35.4", built into bin/k8s-VERSION
 	for version in $(OLDER); do \

@@ -50,6 +50,9 @@ func (b *Beside) Close() error {
 	if b.nodes != nil {
 		b.nodes.stop()
 	}
+	if b.api != nil && b.api.balancer != nil {
+		b.api.balancer.listener.Close()
+	}
 	return b.Cluster.Close()
 }
 

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"io"
 	"net"
 	"slices"
 	"sync"
@@ -10,7 +9,8 @@ import (
 // balancer hands connections to the endpoints in turn, as a Service does: to one that does not answer any more too, until it is taken out. It tries no
 // other one then. Without endpoints a connection is closed.
 type balancer struct {
-	listener net.Listener
+	listener     net.Listener
+	disturbances disturbances
 
 	mutex     sync.Mutex
 	endpoints []string
@@ -80,11 +80,7 @@ func (b *balancer) pass(client net.Conn) {
 		return
 	}
 	defer replica.Close()
-	go func() {
-		_, _ = io.Copy(replica, client) // an end of either side is the end of both
-		replica.Close()
-	}()
-	_, _ = io.Copy(client, replica)
+	b.disturbances.copyBoth(client, replica, address)
 }
 
 // Served are the connections that each replica of the webhook has been given so far.

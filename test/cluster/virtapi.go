@@ -25,7 +25,11 @@ import (
 type virtAPI struct {
 	port    int
 	process *process // the last one that was started
+	// balancer is what the API server calls in the place of virt-api's webhooks.
+	balancer *balancer
 }
+
+func (a *virtAPI) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(a.port)) }
 
 // virtController is the process of virt-controller.
 type virtController struct {
@@ -56,6 +60,10 @@ func (b *Beside) startVirtAPI(ctx context.Context) error {
 		return err
 	}
 	b.api = &virtAPI{port: port}
+	if b.api.balancer, err = balance(); err != nil {
+		return err
+	}
+	b.api.balancer.add(b.api.address())
 	return b.StartVirtAPI(ctx)
 }
 
@@ -169,7 +177,7 @@ func (b *Beside) registerVirtAPI(ctx context.Context) error {
 		for _, hook := range hooks {
 			client := hook.(map[string]any)["clientConfig"].(map[string]any)
 			service := client["service"].(map[string]any)
-			hook.(map[string]any)["clientConfig"] = map[string]any{"url": fmt.Sprintf("https://localhost:%d%v", b.api.port, service["path"]), "caBundle": ca}
+			hook.(map[string]any)["clientConfig"] = map[string]any{"url": fmt.Sprintf("https://localhost:%d%v", b.api.balancer.port(), service["path"]), "caBundle": ca}
 		}
 		registered = append(registered, object)
 	}

@@ -20,6 +20,8 @@ type options struct {
 	rate float64
 	calm time.Duration
 	old  string
+	// beside is 'kiln' for Kiln beside KubeVirt, 'alone' for KubeVirt alone, and empty for Kiln alone.
+	beside string
 }
 
 func main() {
@@ -28,13 +30,19 @@ func main() {
 	flag.Float64Var(&o.rate, "rate", 30, "creates a second")
 	flag.DurationVar(&o.calm, "calm", 4*time.Second, "time of creates before the fault, and after it")
 	flag.StringVar(&o.old, "old", "", "commit whose programs run beside this tree's programs; empty for no faults of this kind")
+	flag.StringVar(&o.beside, "kubevirt", "", "slow webhooks in a cluster with KubeVirt: 'kiln' for Kiln beside it, 'alone' for KubeVirt alone; empty for "+
+		"all faults of Kiln alone")
 	flag.Parse()
 	var err error
 	if o.only, err = regexp.Compile(*only); err == nil {
 		// The death signal of what is started here is sent when the thread ends that started it.
 		runtime.LockOSThread()
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-		err = tryFaults(ctx, o)
+		if o.beside != "" {
+			err = tryBeside(ctx, o)
+		} else {
+			err = tryFaults(ctx, o)
+		}
 		stop()
 	}
 	if err != nil {
@@ -45,6 +53,9 @@ func main() {
 
 // tryFaults tries the faults one after another on one cluster.
 func tryFaults(ctx context.Context, o options) error {
+	if len(chosenFaults(o)) == 0 {
+		return nil
+	}
 	s, err := startStage(ctx, o)
 	if err != nil {
 		return err
