@@ -23,6 +23,8 @@ type apiServer struct {
 	objects []unstructured.Unstructured
 	// forbidden are the resources, such as 'kubevirts', that the user may not read.
 	forbidden []string
+	// without is an API group that is not installed.
+	without string
 	// answer, if set, answers what it knows in the place of the objects.
 	answer func(w http.ResponseWriter, r *http.Request) bool
 }
@@ -47,7 +49,8 @@ func (s *apiServer) serve(t *testing.T, documents ...string) (flags []string) {
 	}
 	resources := map[schema.GroupVersion][]metav1.APIResource{}
 	for kind := range known.AllKnownTypes() {
-		if strings.HasSuffix(kind.Kind, "List") || strings.HasSuffix(kind.Kind, "Options") || kind.Version == "__internal" {
+		if s.without != "" && kind.Group == s.without || strings.HasSuffix(kind.Kind, "List") ||
+			strings.HasSuffix(kind.Kind, "Options") || kind.Version == "__internal" {
 			continue
 		}
 		resources[kind.GroupVersion()] = append(resources[kind.GroupVersion()], metav1.APIResource{Name: plural(kind), SingularName: strings.ToLower(kind.Kind),

@@ -29,7 +29,7 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	s.Cluster.AddFlags(root.PersistentFlags())
-	root.AddCommand(captureCommand(s), catalogcmd.Command(s), vmcmd.CreateCommand(s), diffCommand(s), expandCommand(s), explainCommand(s),
+	root.AddCommand(auditCommand(s), captureCommand(s), catalogcmd.Command(s), vmcmd.CreateCommand(s), diffCommand(s), expandCommand(s), explainCommand(s),
 		catalogcmd.InstancetypesCommand(s), policyCommand(s), catalogcmd.PreferencesCommand(s), presetCommand(s), renderCommand(s), repinCommand(s),
 		revisionsCommand(s), statesCommand(s), validateCommand(s), vmcmd.ConsoleCommand(s), vmcmd.VncCommand(s))
 	root.AddCommand(vmcmd.ActionCommands(s)...)

@@ -63,6 +63,9 @@ func (s stageOne) judgeVM(ctx context.Context, r *Reviewed, raw []byte) error {
 	if old != nil && (old.Name != vm.Name || old.Namespace != vm.Namespace) {
 		old = nil
 	}
+	if s.bench.updates {
+		old = vm.DeepCopy()
+	}
 	reviewer := s.reviewer
 	if old != nil && reviewer.Configuration().Limits.KubeVirtGuests {
 		keepTemplate(vm, old)

@@ -71,10 +71,11 @@ func (b *Bench) WithPolicies(user authenticationv1.UserInfo, policies ...*policy
 	return &Bench{Config: b.Config, User: user, policies: &policies}
 }
 
-// ReviewForAudit reviews objects for an audit of policies. It is never strict, and does not read the hardware of earlier boots.
-func (b *Bench) ReviewForAudit(ctx context.Context, in manifest.Inputs) (Review, error) {
+// ReviewForAudit reviews objects for an audit: as a create, or with updates each VM as an update that changes nothing of it. It is never strict, and does not
+// read the hardware of earlier boots.
+func (b *Bench) ReviewForAudit(ctx context.Context, in manifest.Inputs, updates bool) (Review, error) {
 	bench := *b
-	bench.Strict, bench.unrecorded = false, true
+	bench.Strict, bench.unrecorded, bench.updates = false, true, updates
 	reviewed, err := bench.Review(ctx, in, nil)
 	b.configuration = bench.configuration // the next call does not read it again
 	return reviewed, err

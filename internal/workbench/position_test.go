@@ -89,7 +89,7 @@ func TestLinesOfManyCauses(t *testing.T) {
 		first, every    int
 	}{
 		{"one object", "a.yaml", vmWithDevices(fields.String()), 1, 10, 1},
-		{"a list", "a.yaml", list.String(), 1, 5, 2},
+		{"a list", "a.yaml", list.String(), many, 5, 2},
 		{"documents", "a.yaml", separate.String(), many, 3, 3},
 		{"JSON objects, of which each begins on a line of another", "a.json", stream.String(), many, 2, 1},
 	} {

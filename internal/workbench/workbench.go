@@ -41,6 +41,8 @@ type Bench struct {
 	PoliciesForbidden bool
 	// unrecorded means that the hardware of earlier boots is not read.
 	unrecorded bool
+	// updates means that a VM is reviewed as an update that changes nothing of it.
+	updates bool
 }
 
 // ReadSettings reads the configuration and the HostProfiles of a cluster, and uses them for all later answers, also for objects of files. The

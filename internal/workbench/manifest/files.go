@@ -109,12 +109,18 @@ func expandName(name string) (found []string, err error) {
 	// Without the separator, WalkDir does not follow a symbolic link to a directory.
 	// Trap: subdirectories are read, too, which kubectl does only with --recursive.
 	err = filepath.WalkDir(name+string(filepath.Separator), func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && slices.Contains(resource.FileExtensions, filepath.Ext(path)) {
+		if err == nil && !entry.IsDir() && slices.Contains(resource.FileExtensions, filepath.Ext(path)) && !isSpecial(path) {
 			found = append(found, path)
 		}
 		return err
 	})
 	return found, err
+}
+
+// isSpecial reports whether a path of a directory leads to neither a file nor a missing one. Opening a pipe would wait for a writer.
+func isSpecial(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.Mode().IsRegular()
 }
 
 func isURL(name string) bool {
@@ -123,19 +129,24 @@ func isURL(name string) bool {
 
 // readFile decodes the objects of one file.
 func (f Files) readFile(path string, at *Positions) []Object {
-	if path == "-" {
-		raw, err := ReadBounded(StandardInput, f.Stdin)
-		return parseFile(StandardInput, raw, err, at)
+	name, raw, err := f.readRaw(path)
+	return parseFile(name, raw, err, at)
+}
+
+// readRaw returns the content of a file, and its name in messages.
+func (f Files) readRaw(path string) (name string, raw []byte, err error) {
+	switch {
+	case path == "-":
+		raw, err = ReadBounded(StandardInput, f.Stdin)
+		return StandardInput, raw, err
+	case slices.Contains(konfig.RecognizedKustomizationFileNames(), filepath.Base(path)):
+		return path, nil, ErrKustomization
+	case isURL(path):
+		raw, err = downloadURL(path)
+	default:
+		raw, err = ReadFile(path)
 	}
-	if slices.Contains(konfig.RecognizedKustomizationFileNames(), filepath.Base(path)) {
-		return []Object{unreadableObject(path, ErrKustomization)}
-	}
-	if isURL(path) {
-		raw, err := downloadURL(path)
-		return parseFile(path, raw, err, at)
-	}
-	raw, err := ReadFile(path)
-	return parseFile(path, raw, err, at)
+	return path, raw, err
 }
 
 // parseFile returns the objects of a file with this content. If err is not nil, the file could not be read, and the only entry has this Fault.

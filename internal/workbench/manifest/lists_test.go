@@ -32,6 +32,10 @@ metadata:
   resourceVersion: ""
 `
 
+const listInJSON = `{"kind": "List", "items": [
+{"kind": "A", "apiVersion": "v1"},
+{"kind": "B", "apiVersion": "v1"}]}`
+
 // TestItemsOfALongList: a list is read the same, with the same lines, whether its items are cut out of the text or the whole list is parsed.
 func TestItemsOfALongList(t *testing.T) {
 	t.Parallel()
@@ -49,7 +53,7 @@ func TestItemsOfALongList(t *testing.T) {
 		"no list":                          {strings.Replace(listText, "kind: List", "kind: Other", 1), 0},
 		"no items":                         {"kind: List\napiVersion: v1\nitems:\nmetadata: {}\n", 0},
 		"items in one line":                {"kind: List\nitems: [{kind: A, apiVersion: v1}]\n", 0},
-		"JSON":                             {"{\"kind\": \"List\", \"items\": [\n" + `{"kind": "A", "apiVersion": "v1"},` + "\n" + `{"kind": "B", "apiVersion": "v1"}]}`, 2},
+		"JSON":                             {listInJSON, 2},
 		"JSON, items before their kind":    {`{"items": [{"metadata": {"name": "a"}}], "kind": "AList", "apiVersion": "a/v1"}`, 1},
 		"JSON, items twice":                {`{"items": [], "kind": "List", "items": [{"kind": "A", "apiVersion": "v1"}]}`, 0},
 		"JSON, no list":                    {`{"kind": "A", "apiVersion": "v1", "items": [{}]}`, 0},

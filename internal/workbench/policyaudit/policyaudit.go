@@ -4,7 +4,6 @@ package policyaudit
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -12,8 +11,6 @@ import (
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -55,9 +52,6 @@ type UnjudgedObject struct {
 	Reason    string `json:"reason"`
 }
 
-// auditPage is how many VMs are read at a time. A page of 500 VMs has a few MiB.
-const auditPage = 500
-
 // OfCluster judges the VMs, and the VMIs without a VM, of a namespace, or of all namespaces if it is empty. It uses the policies of the cluster and of the
 // bench. VMs are read in pages, and the objects to which they refer only once: 8,000 VMs with one instancetype take about 20 requests.
 func OfCluster(ctx context.Context, b *workbench.Bench, cluster client.Reader, namespace string) (Audit, error) {
@@ -67,22 +61,12 @@ func OfCluster(ctx context.Context, b *workbench.Bench, cluster client.Reader, n
 		return audit, err
 	}
 	for _, kind := range workbench.JudgedKinds {
-		page := unstructured.UnstructuredList{}
-		page.SetGroupVersionKind(v1.GroupVersion.WithKind(kind + "List"))
-		for {
-			if err := cluster.List(ctx, &page, client.InNamespace(namespace), client.Limit(auditPage), client.Continue(page.GetContinue())); err != nil {
-				return audit, fmt.Errorf("reading the kind %s: %w", kind, err)
-			}
-			in.Named = in.Named[:0]
-			for i := range page.Items {
-				in.Named = append(in.Named, manifest.Stored(&page.Items[i]))
-			}
-			if err := audit.judgePage(ctx, b, in); err != nil {
-				return audit, err
-			}
-			if page.GetContinue() == "" {
-				break
-			}
+		err := manifest.EachPage(ctx, cluster, v1.GroupVersion.WithKind(kind), namespace, func(page []manifest.Object) error {
+			in.Named = page
+			return audit.judgePage(ctx, b, in)
+		})
+		if err != nil {
+			return audit, err
 		}
 	}
 	return audit.sortResults(), nil
@@ -119,8 +103,8 @@ func newAudit(ctx context.Context, b *workbench.Bench, in manifest.Inputs) (Audi
 
 // judgePage judges objects, and adds their violations.
 func (a *Audit) judgePage(ctx context.Context, b *workbench.Bench, in manifest.Inputs) error {
-	in.Named = slices.DeleteFunc(in.Named, func(o manifest.Object) bool { return isMadeByVM(o.Unstructured) })
-	reviewed, err := b.ReviewForAudit(ctx, in)
+	in.Named = slices.DeleteFunc(in.Named, manifest.Object.MadeByVM) // the policies judge the VM
+	reviewed, err := b.ReviewForAudit(ctx, in, false)
 	a.Warnings = append(a.Warnings, reviewed.Warnings...)
 	if err != nil {
 		return err
@@ -129,12 +113,6 @@ func (a *Audit) judgePage(ctx context.Context, b *workbench.Bench, in manifest.I
 		a.addViolations(r)
 	}
 	return ctx.Err()
-}
-
-// isMadeByVM reports whether a VM created a VMI. Such a VMI is left out, because the policies judge its VM.
-func isMadeByVM(object *unstructured.Unstructured) bool {
-	by := metav1.GetControllerOf(object)
-	return object.GetKind() != v1.VirtualMachineGroupVersionKind.Kind && by != nil && by.Kind == v1.VirtualMachineGroupVersionKind.Kind
 }
 
 // addViolations adds the violations of an object, or the reason why it could not be judged.

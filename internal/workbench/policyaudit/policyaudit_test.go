@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/crdschema"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -136,7 +137,7 @@ func TestAuditIsBounded(t *testing.T) {
 	for _, n := range c.calls {
 		calls += n
 	}
-	if most := vms/auditPage + shared; calls > most {
+	if most := vms/manifest.PageSize + shared; calls > most {
 		t.Errorf("%d calls for %d VMs, want at most %d: %v", calls, vms, most, c.calls)
 	}
 }

@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/workbench/audit"
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/validate"
+	"github.com/spf13/cobra"
+)
+
+// auditRun is a run of 'audit'.
+type auditRun struct{ cmdutil.Inputs }
+
+// auditCommand returns 'audit'. It only reads. Its exit statuses are the same as of 'policy audit'.
+func auditCommand(s *cmdutil.Session) *cobra.Command {
+	o := &auditRun{cmdutil.NewInputs(s)}
+	cmd := &cobra.Command{
+		Use:   "audit [-A | -f FILE|DIR|-]",
+		Short: "List what is stored and would be refused by Kiln",
+		Long: "List the VMs, the VMIs without a VM, the instancetypes, preferences and presets that exist and would be refused by Kiln: in the\n" +
+			"namespace, with -A in the cluster, with -f in a dump, which is files of 'kubectl get -o yaml' or folders with such files.\n" +
+			"Kiln need not be installed, and rights to read are enough.\n\n" +
+			"An object is refused on a create, which restores it or replaces it; on a change of its spec; or on a start, when a\n" +
+			"controller creates the VMI of the VM. Updates of labels and annotations are not refused. Column KUBEVIRT says what KubeVirt\n" +
+			"does with objects that break the rule: it refuses all of them, only the VMI, only some, or it admits them.\n\n" +
+			"The exit status is 0 if nothing would be refused, 1 if something would, and 2 if something cannot be read or judged.",
+		Example: "  kubectl kiln audit -A\n" +
+			"  kubectl get vm,vmi,kubevirt,namespace,vmclusterinstancetype,vmclusterpreference,controllerrevision -A -o yaml > dump.yaml\n" +
+			"  kubectl kiln audit -f dump.yaml --guests kubevirt -o json | jq -r '.objects[] | [.namespace, .name] | @tsv'",
+		Args: cobra.NoArgs,
+	}
+	flags := cmd.Flags()
+	all := flags.BoolP("all-namespaces", "A", false, "audit all namespaces, and the kinds that have no namespace")
+	flags.StringSliceVarP(&o.Files.Names, "filename", "f", nil, "file, directory or - with a dump of a cluster, instead of the cluster")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		found, err := o.run(cmd.Context(), *all)
+		if err != nil {
+			return err
+		}
+		o.Warn(found.Warnings...)
+		return o.printAudit(found)
+	}
+	o.AddConfig(cmd)
+	o.AddPolicies(cmd)
+	o.AddOutput(cmd, "text", "text", "json", "yaml")
+	return cmd
+}
+
+// run audits the dump if the user named one, and otherwise the cluster.
+func (o *auditRun) run(ctx context.Context, everywhere bool) (*audit.Audit, error) {
+	if o.Files.Named() {
+		dump, err := o.Files.ReadDump()
+		if err != nil {
+			return nil, err
+		}
+		found, err := audit.OfDump(ctx, &o.Bench, dump)
+		if err == nil && len(found.Judged)+len(found.Unjudged) == 0 {
+			err = o.NothingFound("object that Kiln judges", nil)
+		}
+		return found, err
+	}
+	namespace, _, err := o.Cluster.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, err
+	}
+	if everywhere {
+		namespace = ""
+	}
+	cluster, err := o.Client()
+	if err != nil {
+		return nil, err
+	}
+	return audit.OfCluster(ctx, &o.Bench, cluster, namespace)
+}
+
+// printAudit prints the rules and then the objects, and the counts on standard error. It returns ErrUnanswered if something could not be judged, and otherwise
+// ErrRejected if something would be refused. It replaces control characters, because tenants wrote names and values.
+func (o *auditRun) printAudit(a *audit.Audit) (outcome error) {
+	if len(a.Objects) > 0 {
+		outcome = cmdutil.ErrRejected
+	}
+	if len(a.Unjudged) > 0 {
+		outcome = cmdutil.ErrUnanswered
+	}
+	if o.Documents {
+		return errors.Join(o.Print(a), outcome)
+	}
+	if err := o.printRules(a); err != nil {
+		return err
+	}
+	for _, object := range a.Objects {
+		name := shortKinds[object.Kind] + "/" + object.Name
+		if object.Namespace != "" {
+			name = object.Namespace + " " + name
+		}
+		fmt.Fprintf(o.Out, "\n%s\n", cmdutil.Printable(name))
+		for _, f := range object.Findings {
+			at := ""
+			if f.Line > 0 {
+				at = fmt.Sprintf(" (%s:%d)", f.File, f.Line)
+			}
+			fmt.Fprintf(o.Out, "  %s\n", cmdutil.Printable(fmt.Sprintf("%s: %s [%s, on %s]%s", f.Field, f.Message, f.Rule, strings.Join(f.Refuses, ", "), at)))
+		}
+		if object.More > 0 {
+			fmt.Fprintf(o.Out, "  and %d more\n", object.More)
+		}
+	}
+	o.printCounts(a)
+	return outcome
+}
+
+// shortKinds are the names of kinds that kubectl accepts.
+var shortKinds = map[string]string{
+	"VirtualMachine": "vm", "VirtualMachineInstance": "vmi", "VirtualMachineInstancePreset": "vmipreset",
+	instancetype.Kinds.Namespaced: "vminstancetype", instancetype.Kinds.Cluster: "vmclusterinstancetype",
+	instancetype.PreferenceKinds.Namespaced: "vmpreference", instancetype.PreferenceKinds.Cluster: "vmclusterpreference",
+}
+
+// printRules prints one line for each rule, with an example.
+func (o *auditRun) printRules(a *audit.Audit) error {
+	if len(a.Rules) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "RULE\tOBJECTS\tCREATE\tCHANGE\tSTART\tKUBEVIRT\tEXAMPLE\tSAYS")
+	for _, r := range a.Rules {
+		cells := []string{r.Rule, fmt.Sprint(r.Objects)}
+		for _, request := range audit.Requests {
+			cells = append(cells, fmt.Sprint(r.Refuses[request]))
+		}
+		fmt.Fprintln(table, cmdutil.PrintableCells(append(cells, string(r.KubeVirt), r.Example, r.Message)...))
+	}
+	return table.Flush()
+}
+
+// printCounts prints on standard error what was judged, what could not be, and where Kiln refuses less.
+func (o *auditRun) printCounts(a *audit.Audit) {
+	say := func(format string, args ...any) {
+		fmt.Fprintln(o.ErrOut, cmdutil.Printable(fmt.Sprintf(format, args...)))
+	}
+	for _, reason := range reasons(a.Unjudged) {
+		say("error: %s", reason)
+	}
+	if n := len(a.Incomplete); n > 0 {
+		say("%s to an instancetype or preference that was not found, and the rules that need it did not judge them, for example %s",
+			counted(n, "VM refers", "VMs refer"), a.Incomplete[0])
+	}
+	for _, n := range a.Namespaces {
+		say("namespace %s has label kilnvm.io/admission: %s", n.Name, n.Admission)
+	}
+	judged := 0
+	for _, n := range a.Judged {
+		judged += n
+	}
+	by := a.ByKubeVirt()
+	say("%s judged, %d would be refused by %s: KubeVirt refuses %d of these as well, %d when the VM starts, some of %d, and admits %d",
+		cmdutil.Counted(judged, "object"), len(a.Objects), cmdutil.Counted(len(a.Rules), "rule"),
+		by[validate.KubeVirtRefuses], by[validate.KubeVirtRefusesVMI], by[validate.KubeVirtRefusesSome], by[validate.KubeVirtAdmits])
+}
+
+// reasons returns one line for each reason why something was not judged, since thousands of VMs may have the same.
+func reasons(all []audit.Unjudged) (lines []string) {
+	first, others := map[string]string{}, map[string]int{}
+	var order []string
+	for _, u := range all {
+		reason := strings.TrimPrefix(u.Reason, u.What+": ")
+		if _, known := first[reason]; known {
+			others[reason]++
+			continue
+		}
+		first[reason] = u.What
+		order = append(order, reason)
+	}
+	for _, reason := range order {
+		what := first[reason]
+		if n := others[reason]; n > 0 {
+			what += fmt.Sprintf(" and %d more", n)
+		}
+		lines = append(lines, what+": "+reason)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// counted returns a number with the form of a noun for it.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
