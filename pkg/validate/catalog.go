@@ -56,7 +56,7 @@ var preferenceRules = []preferenceRule{
 		{Name: "preference/topology"},
 	}},
 	{spreadOptions, []Rule{
-		{Name: "preference/spread-zero"},
+		{Name: "preference/spread-zero", KubeVirt: KubeVirtAdmits},
 		{Name: "preference/spread-across"},
 		{Name: "preference/spread-threads"},
 	}},

@@ -25,7 +25,7 @@ var machineRules = []guestRule{
 	}},
 	{rebootPolicy, []Rule{
 		{Name: "machine/reboot-policy-gate", MendedBy: byPreference},
-		{Name: "machine/reboot-policy", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
+		{Name: "machine/reboot-policy", KubeVirt: KubeVirtRefusesSome, MendedBy: byPreference},
 	}},
 }
 

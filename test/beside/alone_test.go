@@ -27,6 +27,7 @@ var before struct {
 	vms      map[string]*v1.VirtualMachine
 	vmis     map[string]*v1.VirtualMachineInstance
 	verdicts map[string]verdict
+	rules    []ruleAnswer
 	failures []string
 }
 
@@ -50,6 +51,7 @@ func alone(t *testing.T) {
 				return before.vms[name].Status.PrintableStatus != "", before.vms[name].Status
 			})
 		}
+		before.rules = refusedCases(s)
 		before.verdicts = verdicts(s, before.verdicts)
 		before.failures = s.failures()
 	})
