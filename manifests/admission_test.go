@@ -17,8 +17,9 @@ import (
 // policiesAgain: after an uninstall, the API server still finds the ConfigMap that policies name when Kiln is installed again. Otherwise it would refuse every
 // write of a revision until it is started anew.
 func policiesAgain(t *testing.T, p plane) {
-	p.kubectl(t, "", "delete", "validatingadmissionpolicybindings,validatingadmissionpolicies", "-l", "kilnvm.io/uninstall!=keep")
 	p.kubectl(t, "", "delete", "configmap", "kiln-revision-writers", "-n=kiln-system")
+	time.Sleep(time.Second) // until the API server has seen it: otherwise it would find the old one
+	p.kubectl(t, "", "delete", "validatingadmissionpolicybindings,validatingadmissionpolicies", "-l", "kilnvm.io/uninstall!=keep")
 	time.Sleep(4 * time.Second) // it looks every second for kinds of parameters that no binding needs
 	p.kubectl(t, "", "apply", "--server-side", "-k", "overlays/rotation")
 	p.kubectl(t, "", "apply", "--server-side", "-k", "policies/rules")
