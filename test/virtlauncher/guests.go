@@ -17,7 +17,7 @@ import (
 // DiskImage is the image of a container disk with the guest of package guest.
 const DiskImage = "registry.example/guest-disk:1"
 
-// KernelImage is an image with the kernel and the initramfs of the same guest.
+// KernelImage is an image with the kernel and the initramfs of the same guest, which also has udev.
 const KernelImage = "registry.example/guest-kernel:1"
 
 // KernelPath is the path of the kernel in its image.
@@ -35,6 +35,9 @@ func (k *KubeVirt) ImportGuests(ctx context.Context, n *node.Node) error {
 	disk := filepath.Join(k.Dir, "disk.qcow2")
 	if out, err := exec.CommandContext(ctx, "qemu-img", "convert", "-O", "qcow2", raw, disk).CombinedOutput(); err != nil {
 		return fmt.Errorf("qemu-img: %w: %s", err, out)
+	}
+	if err := guest.AddUdev(filepath.Join(k.Dir, InitrdPath)); err != nil {
+		return err
 	}
 	made := map[string]map[string]string{
 		DiskImage:   {"disk/disk.qcow2": disk},
