@@ -1,6 +1,7 @@
 package virtlauncher
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -35,6 +36,12 @@ func TestGrades(t *testing.T) {
 	require(t)
 	removeKiln(t)
 	g := grades{space: newSpace(t), dir: t.TempDir(), first: map[string]sight{}, moved: map[string]moves{}}
+	t.Cleanup(func() { // later tests have no gates and no hook
+		removeKiln(t)
+		if err := SetGates(context.WithoutCancel(t.Context()), shared); err != nil {
+			t.Error(err)
+		}
+	})
 	if err := cluster.Build(t.Context(), "../..", g.dir, "kubectl-kiln"); err != nil {
 		t.Fatal(err)
 	}
