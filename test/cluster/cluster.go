@@ -45,6 +45,8 @@ type Options struct {
 	WebhookTimeout int64
 	// Overlay is the folder of manifests that is installed; empty means overlays/rotation.
 	Overlay string
+	// Release is the commit whose manifests are installed and whose programs run; empty means this tree. MoveTo changes it.
+	Release string
 	// Drain is the time for which a replica of the webhook serves on after it was asked to stop.
 	Drain time.Duration
 	// Env is added to the environment of the control plane, the webhook and the controller.
@@ -138,6 +140,11 @@ func (c *Cluster) say(format string, args ...any) {
 func (c *Cluster) build(ctx context.Context) error {
 	if err := Build(ctx, c.Root, c.bin, "webhook", "controller", "apiserver", "launcher", "kubectl-kiln"); err != nil {
 		return err
+	}
+	if c.Release != "" {
+		if err := c.buildRelease(ctx); err != nil {
+			return err
+		}
 	}
 	// The control plane is a module of its own, with its own dependencies.
 	_, err := Supervisor(ctx, c.Root, c.bin)

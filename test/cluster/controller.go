@@ -29,7 +29,7 @@ func (c *Cluster) startController(ctx context.Context) error {
 		c.mirrors(ctx)
 	}
 	for range c.replicas {
-		r := &control{}
+		r := &control{program: c.programOf("controller")}
 		c.controls = append(c.controls, r)
 		if err := c.runControl(ctx, r); err != nil {
 			return err

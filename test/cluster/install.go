@@ -36,7 +36,7 @@ func (c *Cluster) overlay(ctx context.Context, folder string, components ...stri
 		return err
 	}
 	overlay = filepath.Join(overlay, "overlay")
-	root, err := filepath.EvalSymlinks(c.Root)
+	root, err := filepath.EvalSymlinks(c.sourcesOf(c.Release))
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -36,7 +37,7 @@ func (c *Cluster) StartLauncher(_ context.Context, n Node) (stop func() error, e
 	if n.Bridge != "" {
 		args = append(args, "--bridge", "lan="+n.Bridge)
 	}
-	p, _, err := c.startIn(n.Env, "launcher", args...)
+	p, _, err := c.startIn(n.Env, cmp.Or(c.programOf("launcher"), "launcher"), args...)
 	if err != nil {
 		return nil, err
 	}

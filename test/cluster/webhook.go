@@ -162,7 +162,7 @@ func (c *Cluster) place() (*replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &replica{address: address, health: health, metrics: metrics}, nil
+	return &replica{program: c.programOf("webhook"), address: address, health: health, metrics: metrics}, nil
 }
 
 func (c *Cluster) writeCertificate() error {

@@ -89,16 +89,8 @@ func (s *stage) skewedPrograms(ctx context.Context) error {
 // oldPrograms builds webhook and controller of the older commit.
 func (s *stage) oldPrograms(ctx context.Context) error {
 	dir := filepath.Join(s.on.Dir, "old")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := cluster.Export(ctx, s.on.Root, s.old, dir); err != nil {
 		return err
-	}
-	archive := filepath.Join(s.on.Dir, "old.tar")
-	for _, args := range [][]string{
-		{"git", "-C", s.on.Root, "archive", "-o", archive, s.old}, {"tar", "-xf", archive, "-C", dir},
-	} {
-		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w\n%s", strings.Join(args[:2], " "), err, out)
-		}
 	}
 	return s.buildPrograms(ctx, strings.TrimPrefix(cluster.Old, "-"), dir, "-buildvcs=false")
 }
