@@ -52,6 +52,7 @@ func runWebhook(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	engine.Configuration.KubeVirtVersion = o.version
 	engine.Configuration.FollowKubeVirt(ctx, func(ctx context.Context) (bool, error) { return installed.RunsGuests(ctx, o.guests, engine.Live) })
 	policies, err := watchObjects(ctx, engine)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/internal/enforcement"
 	"github.com/kilnvm/kiln/internal/kubevirt/installed"
 	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/spf13/pflag"
 )
 
@@ -16,6 +17,7 @@ import (
 type options struct {
 	command.Process
 	address, certs, name, config, guests, enforcement string
+	version                              config.Version
 	hook                                              virtcontroller.Hook
 	clients                                           clients
 	delay                                             time.Duration
@@ -39,6 +41,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 		"common names of client certificates that are answered, with --client-ca-file; empty for all of its authorities")
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
 	flags.StringVar(&o.guests, "guests", installed.Auto, installed.Usage+". Use the value of the controller")
+	flags.TextVar(&o.version, "kubevirt-version", config.Version(0), installed.VersionUsage)
 	flags.StringVar(&o.hook.Image, "hook-image", "", "image of the launcher, by which guests that KubeVirt runs find their recorded hardware again: "+
 		"KubeVirt's gate Sidecar or Plugins must be on; empty for none")
 	flags.StringVar(&o.hook.Protocol, "hook-protocol", virtcontroller.HookSidecar, "how KubeVirt asks the container of --hook-image: Sidecar (gate Sidecar), or "+

@@ -19,11 +19,53 @@ import (
 
 // Reading is a configuration with its source.
 type Reading struct {
+	// Cluster is the configuration as the newest KubeVirt reads it. It is in force if Kiln runs the guests.
 	config.Cluster
 	// Warnings name the fields that have no effect.
 	Warnings []string
 	// Source is the file or the object. It is empty if nobody configured anything: then the configuration is KubeVirt's defaults.
 	Source string
+
+	// object is the KubeVirt object, or an object with the configuration of a file; nil without either.
+	object *v1.KubeVirt
+}
+
+// Beside returns the configuration if KubeVirt runs the guests: as the KubeVirt of a version reads it. 0 stands for the version that the cluster runs, or the
+// newest if that is not known.
+func (r Reading) Beside(version config.Version) config.Cluster {
+	switch {
+	case r.object == nil && version == 0:
+		return r.Cluster
+	case r.object == nil:
+		cluster, _ := version.FromKubeVirt(v1.KubeVirtConfiguration{})
+		return cluster
+	case version == 0:
+		version, _ = versionOf(r.object)
+	}
+	return clusterOf(r.object, version)
+}
+
+// versionOf returns the version of KubeVirt that virt-operator has installed, and a warning if Kiln does not know the version. The version is 0 if virt-operator
+// has written none. Only virt-operator writes this status; labels and images of Deployments have the versions of the products that ship KubeVirt.
+func versionOf(object *v1.KubeVirt) (config.Version, []string) {
+	text := object.Status.ObservedKubeVirtVersion
+	if text == "" {
+		return 0, nil
+	}
+	version, err := config.ParseVersion(text)
+	if err == nil && version == version.Known() {
+		return version, nil
+	}
+	return version, []string{fmt.Sprintf("status.observedKubeVirtVersion is '%.64s', and Kiln knows %s to %s: the rules of %s apply, unless --kubevirt-version "+
+		"names another version", text, config.Oldest, config.Newest, version.Known())}
+}
+
+// clusterOf returns the configuration of a KubeVirt object that has no mistake, as a version reads it.
+func clusterOf(object *v1.KubeVirt, version config.Version) config.Cluster {
+	cluster, _ := version.FromKubeVirt(object.Spec.Configuration)
+	_, even := object.Annotations[evenThreads]
+	cluster.Defaults.EvenEmulatorThreads = even && cluster.Limits.Gates["AlignCPUs"]
+	return cluster
 }
 
 // evenThreads is KubeVirt's annotation of the KubeVirt object, see config.Defaults.EvenEmulatorThreads.
@@ -37,11 +79,7 @@ func Read(ctx context.Context, file string, reader client.Reader) (Reading, erro
 		if err != nil {
 			return Reading{}, err
 		}
-		cluster, warnings, err := Parse(data)
-		if err != nil {
-			return Reading{}, fmt.Errorf("%s: %w", file, err)
-		}
-		return Reading{cluster, warnings, file}, nil
+		return readFile(file, data)
 	case reader == nil:
 		return Reading{Cluster: config.Default()}, nil
 	}
@@ -64,12 +102,25 @@ func readObject(ctx context.Context, reader client.Reader) (Reading, error) {
 	first := slices.MinFunc(list.Items, func(a, b v1.KubeVirt) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
-	source := fmt.Sprintf("KubeVirt %s/%s", first.Namespace, first.Name)
-	cluster, warnings, err := fromObject(&first)
+	return reading(fmt.Sprintf("KubeVirt %s/%s", first.Namespace, first.Name), &first)
+}
+
+// readFile reads a configuration that is the content of a file.
+func readFile(file string, data []byte) (Reading, error) {
+	object, err := decode(data)
+	if err != nil {
+		return Reading{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return reading(file, object)
+}
+
+// reading returns the configuration of an object. Its error names every wrong field.
+func reading(source string, object *v1.KubeVirt) (Reading, error) {
+	cluster, warnings, err := fromObject(object)
 	if err != nil {
 		return Reading{}, fmt.Errorf("%s: %w", source, err)
 	}
-	return Reading{cluster, warnings, source}, nil
+	return Reading{Cluster: cluster, Warnings: warnings, Source: source, object: object}, nil
 }
 
 // FrontendProfiles returns the FrontendProfiles of a cluster. It returns none if the cluster does not serve the kind.
@@ -84,12 +135,20 @@ func FrontendProfiles(ctx context.Context, reader client.Reader) ([]v1alpha1.Fro
 // Parse reads a configuration from YAML or JSON: a KubeVirt object, or the value of its spec.configuration, with or without the key 'configuration'. Unknown
 // fields are errors. The warnings name the fields that have no effect.
 func Parse(data []byte) (config.Cluster, []string, error) {
+	object, err := decode(data)
+	if err != nil {
+		return config.Cluster{}, nil, err
+	}
+	return fromObject(object)
+}
+
+func decode(data []byte) (*v1.KubeVirt, error) {
 	var kind struct {
 		Kind          string `json:"kind"`
 		Configuration any    `json:"configuration"`
 	}
 	if err := yaml.Unmarshal(data, &kind); err != nil {
-		return config.Cluster{}, nil, err
+		return nil, err
 	}
 	var object v1.KubeVirt
 	var err error
@@ -97,25 +156,20 @@ func Parse(data []byte) (config.Cluster, []string, error) {
 	case kind.Kind == "KubeVirt":
 		err = yaml.UnmarshalStrict(data, &object)
 	case kind.Kind != "":
-		return config.Cluster{}, nil, fmt.Errorf("kind must be 'KubeVirt', not '%s': give a KubeVirt object or its spec.configuration", kind.Kind)
+		return nil, fmt.Errorf("kind must be 'KubeVirt', not '%s': give a KubeVirt object or its spec.configuration", kind.Kind)
 	case kind.Configuration != nil:
 		err = yaml.UnmarshalStrict(data, &object.Spec)
 	default:
 		err = yaml.UnmarshalStrict(data, &object.Spec.Configuration)
 	}
-	if err != nil {
-		return config.Cluster{}, nil, err
-	}
-	return fromObject(&object)
+	return &object, err
 }
 
-// fromObject returns the configuration of a KubeVirt object. Its error names every wrong field.
+// fromObject returns the configuration of a KubeVirt object as the newest KubeVirt reads it. Its error names every wrong field, and is the same for each version.
 func fromObject(object *v1.KubeVirt) (config.Cluster, []string, error) {
-	cluster, errs := config.FromKubeVirt(object.Spec.Configuration)
-	if len(errs) > 0 {
+	if _, errs := config.FromKubeVirt(object.Spec.Configuration); len(errs) > 0 {
 		return config.Cluster{}, nil, errs.ToAggregate()
 	}
-	_, even := object.Annotations[evenThreads]
-	cluster.Defaults.EvenEmulatorThreads = even && cluster.Limits.Gates["AlignCPUs"]
-	return cluster, config.Warnings(object.Spec.Configuration), nil
+	version, warnings := versionOf(object)
+	return clusterOf(object, config.Newest), append(warnings, version.Warnings(object.Spec.Configuration)...), nil
 }

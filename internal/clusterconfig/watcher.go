@@ -31,6 +31,9 @@ type Watcher struct {
 	// Installation names the namespaces whose accounts may do what controllers do. Processes that judge no request leave it empty.
 	Installation config.Installation
 
+	// KubeVirtVersion is the version whose rules apply if KubeVirt runs the guests. 0 stands for the version in the status of the KubeVirt object.
+	KubeVirtVersion config.Version
+
 	// FrontendProfiles makes the FrontendProfile in force a part of the configuration. Launchers set false, and need no right to read the kind: the controller
 	// writes the profile that a VMI is pinned to into the GuestHardware.
 	FrontendProfiles bool
@@ -52,8 +55,8 @@ type Watcher struct {
 	objects, profiles atomic.Pointer[registration]
 
 	mutex sync.Mutex
-	// base is the configuration without FrontendProfile, nil before the first read. known are the FrontendProfiles that were read last.
-	base  *config.Cluster
+	// read is the configuration that was read last, without FrontendProfile; nil before the first. known are the FrontendProfiles that were read last.
+	read  *Reading
 	known []v1alpha1.FrontendProfile
 }
 
@@ -151,11 +154,11 @@ func (w *Watcher) readFile() error {
 		return err
 	}
 	w.data = data // a wrong file is reported only once
-	cluster, warnings, err := Parse(data)
+	read, err := readFile(w.File, data)
 	if err != nil {
-		return fmt.Errorf("configuration '%s': %w", w.File, err)
+		return fmt.Errorf("configuration %w", err)
 	}
-	w.putReading(Reading{cluster, warnings, w.File})
+	w.putReading(read)
 	return nil
 }
 
@@ -234,11 +237,11 @@ func nameOf(profile *v1alpha1.FrontendProfile) string {
 func (w *Watcher) putReading(read Reading) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	cluster := read.InstalledIn(w.Installation)
-	if equality.Semantic.DeepEqual(cluster, w.withoutProfile()) {
+	before := w.withoutProfile()
+	w.read = &read
+	if equality.Semantic.DeepEqual(before, w.withoutProfile()) {
 		return // the object also changes when virt-operator writes its status
 	}
-	w.base = &cluster
 	w.putInForce()
 	source := cmp.Or(read.Source, "KubeVirt's defaults")
 	for _, warning := range read.Warnings {
@@ -249,10 +252,14 @@ func (w *Watcher) putReading(read Reading) {
 
 // withoutProfile returns the configuration without FrontendProfile. The mutex must be locked.
 func (w *Watcher) withoutProfile() config.Cluster {
-	if w.base != nil {
-		return *w.base
+	read := Reading{Cluster: config.Default()}
+	if w.read != nil {
+		read = *w.read
 	}
-	return config.Default().InstalledIn(w.Installation)
+	if w.runByKubeVirt {
+		return read.Beside(w.KubeVirtVersion).InstalledIn(w.Installation)
+	}
+	return read.InstalledIn(w.Installation)
 }
 
 // putDefaultsInForce puts KubeVirt's defaults in force if nothing has been read yet.

@@ -43,6 +43,11 @@ func (b *Bench) Configuration(ctx context.Context, in manifest.Inputs) (clusterc
 		return read, warnings, err
 	}
 	runs, more, err := b.kubeVirtGuests(ctx, in)
+	if runs {
+		assumed := read.Limits.Assumed
+		read.Cluster = read.Beside(b.KubeVirtVersion)
+		read.Limits.Assumed = assumed
+	}
 	read.Limits.KubeVirtGuests = runs
 	if read.Source == "" && !in.OfCluster {
 		read.Limits.Assumed = true

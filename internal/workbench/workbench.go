@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/policy"
 	authenticationv1 "k8s.io/api/authentication/v1"
 )
@@ -25,6 +26,8 @@ type Bench struct {
 	User authenticationv1.UserInfo
 	// Guests is the value of --guests: who runs guests. Empty means installed.Auto.
 	Guests string
+	// KubeVirtVersion is the value of --kubevirt-version. 0 stands for the version in the status of the KubeVirt object.
+	KubeVirtVersion config.Version
 	// Strict refuses references to objects that do not exist, and kinds that Kiln does not serve. Otherwise they are warnings.
 	Strict bool
 	// Quiet leaves out the warnings about settings that the user may not read. Commands about objects of the cluster would repeat them at every call.

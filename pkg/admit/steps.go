@@ -1,9 +1,11 @@
 package admit
 
 import (
+	"maps"
 	"reflect"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/internal/filled"
 	"github.com/kilnvm/kiln/pkg/mutate"
@@ -180,7 +182,7 @@ func (r *run) attachDefaultDevices() {
 }
 
 func (r *run) applyPreference() {
-	instancetype.ApplyPreference(r.in.Set, r.vmi, r.log)
+	instancetype.ApplyPreference(r.preferred(), r.vmi, r.log)
 	if p := r.in.Set.Preference; p != nil {
 		annotateSource(r.vmi, p.Source)
 	}
@@ -212,7 +214,43 @@ func (r *run) fillPresets() {
 	}
 }
 
+// preferred returns the set with only those preferences that the version of KubeVirt applies. Until v1.8 a preference adds no panic device, and its API has neither
+// a video type nor encryption.
+func (r *run) preferred() instancetype.Set {
+	set := r.in.Set
+	if set.Preference == nil || r.in.Cluster.Limits.Version.Known() >= 9 {
+		return set
+	}
+	older := *set.Preference
+	older.Spec.PreferredLaunchSecurity = nil
+	if older.Spec.Devices != nil {
+		devices := *older.Spec.Devices
+		devices.PreferredVideoType = nil
+		if len(r.vmi.Spec.Domain.Devices.PanicDevices) == 0 {
+			devices.PreferredPanicDeviceModel = nil
+		}
+		older.Spec.Devices = &devices
+	}
+	set.Preference = &older
+	return set
+}
+
+// annotationsSince are annotations that defaults set, with the first KubeVirt that has them. An older one must not find them in its VMIs: after its upgrade
+// they would claim for a VMI what the VMI was not made with.
+var annotationsSince = map[string]config.Version{v1.PciTopologyVersionAnnotation: 8, v1.QGSSocketPathAnnotation: 9}
+
 func (r *run) fillDefaults() {
+	before := maps.Clone(r.vmi.Annotations)
+	defer func() {
+		for key, since := range annotationsSince {
+			if _, written := before[key]; !written && r.in.Cluster.Limits.Version.Known() < since {
+				delete(r.vmi.Annotations, key)
+			}
+		}
+		if before == nil && len(r.vmi.Annotations) == 0 {
+			r.vmi.Annotations = nil
+		}
+	}()
 	if r.observe == nil {
 		mutate.Apply(r.vmi, r.in.clusterDefaults())
 	} else {

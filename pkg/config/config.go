@@ -27,6 +27,10 @@ type LiveUpdate = v1alpha1.LiveUpdateLimits
 
 // Limits are the values with which the rules of package validate compare. Unlike Defaults they are never pinned: a VM is judged by the current limits.
 type Limits struct {
+	// Version is the KubeVirt whose rules apply: the one that runs the guests, or the newest.
+	Version Version
+	// Architecture is the default architecture of the cluster.
+	Architecture string
 	// EmulatedMachines are the glob patterns of allowed machine types, by architecture.
 	EmulatedMachines map[string][]string
 	// BridgeOnPodNetwork is network.permitBridgeInterfaceOnPodNetwork.

@@ -28,7 +28,7 @@ func TestGates(t *testing.T) {
 		{name: "unknown", why: "a gate of a newer KubeVirt has no effect", gate: "FromTheFuture"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if stage := config.StageOf(test.gate); stage != test.stage {
+			if stage := config.Newest.StageOf(test.gate); stage != test.stage {
 				t.Errorf("stage '%s', want '%s'", stage, test.stage)
 			}
 			var got [3]bool
@@ -61,9 +61,45 @@ func TestGateWarnings(t *testing.T) {
 			want: []string{"feature gate 'NUMA' is generally available and cannot be disabled"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, config.Warnings(test.cfg)); diff != "" {
+			if diff := cmp.Diff(test.want, config.Newest.Warnings(test.cfg)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", test.why, diff)
 			}
 		})
+	}
+}
+
+// TestOlderGates: gates by version. Until v1.8 a Beta gate is off unless it is listed, and nothing can disable it.
+func TestOlderGates(t *testing.T) {
+	for _, test := range []struct {
+		gate         string
+		version      config.Version
+		unset, given bool
+	}{
+		{"PanicDevices", 9, true, true}, {"PanicDevices", 8, false, true}, {"PanicDevices", 7, false, true},
+		{"PasstBinding", 9, true, true}, {"PasstBinding", 8, false, true}, {"PasstBinding", 7, false, false},
+		{"MultiArchitecture", 8, false, true}, {"MultiArchitecture", 7, false, true},
+		{"EnableVirtioFsConfigVolumes", 8, true, true}, {"EnableVirtioFsConfigVolumes", 7, false, true},
+		{"NUMA", 7, true, true}, {"Plugins", 8, false, false}, {"Plugins", 12, false, true}, {"PasstBinding", 3, false, false},
+	} {
+		for i, cfg := range []v1.KubeVirtConfiguration{{}, developer([]string{test.gate}, nil)} {
+			cluster, errs := test.version.FromKubeVirt(cfg)
+			if len(errs) > 0 {
+				t.Fatal(errs)
+			}
+			if want := []bool{test.unset, test.given}[i]; cluster.Limits.Gates.Enabled(test.gate) != want {
+				t.Errorf("gate %s of %s, listed: %t, on: %t, want %t", test.gate, test.version, i == 1, !want, want)
+			}
+		}
+	}
+	old, _ := config.Version(7).FromKubeVirt(developer([]string{"ExperimentalVirtiofsSupport", "PersistentReservation"}, nil))
+	now, _ := config.Newest.FromKubeVirt(developer([]string{"ExperimentalVirtiofsSupport", "PersistentReservation"}, nil))
+	if gate := "EnableVirtioFsStorageVolumes"; !old.Limits.Gates.Enabled(gate) || now.Limits.Gates.Enabled(gate) {
+		t.Errorf("the gate of virtiofs before it was divided: %t in v1.7, %t now", old.Limits.Gates.Enabled(gate), now.Limits.Gates.Enabled(gate))
+	}
+	if !old.Limits.PersistentReservation || now.Limits.PersistentReservation {
+		t.Errorf("reservations by the gate: %t in v1.7, %t now", old.Limits.PersistentReservation, now.Limits.PersistentReservation)
+	}
+	if got := config.Version(8).Warnings(developer([]string{"Plugins", "PanicDevices"}, nil)); len(got) != 1 {
+		t.Errorf("warnings of v1.8: %q", got)
 	}
 }

@@ -21,6 +21,9 @@ var architectures = []struct {
 	{"s390x", "s390-ccw-virtio", []string{"s390-ccw-virtio*"}, func(a *v1.ArchConfiguration) *v1.ArchSpecificConfiguration { return a.S390x }},
 }
 
+// persistentReservation is the gate of LUNs with SCSI persistent reservations, until KubeVirt 1.8.
+const persistentReservation = "PersistentReservation"
+
 // KubeVirt's defaults (pkg/virt-config/virt-config.go) and names.
 const (
 	defaultCPUModel    = v1.DefaultCPUModel
@@ -33,16 +36,25 @@ const (
 // the number of vCPUs.
 var unsetCPURequest = resource.MustParse("100m")
 
-// FromKubeVirt returns the configuration for KubeVirt's spec.configuration. The paths of errors are below spec.configuration. If there are errors, the returned
-// value must not be used.
+// FromKubeVirt returns the configuration for spec.configuration of the newest KubeVirt. The paths of errors are below spec.configuration. If there are errors,
+// the returned value must not be used.
 func FromKubeVirt(cfg v1.KubeVirtConfiguration) (Cluster, field.ErrorList) {
+	return Newest.FromKubeVirt(cfg)
+}
+
+// FromKubeVirt returns what spec.configuration means in this version of KubeVirt, or in the nearest known one.
+func (v Version) FromKubeVirt(cfg v1.KubeVirtConfiguration) (Cluster, field.ErrorList) {
+	v = v.Known()
 	root := field.NewPath("spec", "configuration")
-	gates, errs := gatesOf(cfg.DeveloperConfiguration, root.Child("developerConfiguration"))
-	c := Cluster{Frontend: frontendDefaults(cfg, gates), Limits: Limits{Gates: gates, BridgeOnPodNetwork: true}, Policy: v1.Reference}
+	gates, errs := v.gatesOf(cfg.DeveloperConfiguration, root.Child("developerConfiguration"))
+	c := Cluster{Frontend: frontendDefaults(cfg, gates), Limits: Limits{Version: v, Gates: gates, BridgeOnPodNetwork: true}, Policy: v1.Reference}
 	c = c.InstalledIn(Installation{})
 	c.Limits.PermittedHostDevices = cfg.PermittedHostDevices.DeepCopy()
 	reservation := cfg.PersistentReservationConfiguration
 	c.Limits.PersistentReservation = reservation != nil && reservation.Enabled != nil && *reservation.Enabled
+	if v.StageOf(persistentReservation) == Alpha { // the field is newer than this version
+		c.Limits.PersistentReservation = gates.Enabled(persistentReservation)
+	}
 	for _, read := range []func(*Cluster, v1.KubeVirtConfiguration, *field.Path) field.ErrorList{
 		applyMachines, applyCPU, applyEviction, applyNetwork, liveUpdate, applyReferencePolicy, quoteSocket, podSettings,
 	} {
@@ -54,7 +66,7 @@ func FromKubeVirt(cfg v1.KubeVirtConfiguration) (Cluster, field.ErrorList) {
 // applyMachines reads machineType, emulatedMachines and architectureConfiguration. Trap: KubeVirt gives machineType, which is of amd64, to VMIs
 // of every architecture.
 func applyMachines(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (errs field.ErrorList) {
-	c.Defaults.Architecture = "amd64"
+	c.Defaults.Architecture, c.Limits.Architecture = "amd64", "amd64"
 	c.Defaults.Machines = map[string]string{}
 	c.Limits.EmulatedMachines = map[string][]string{}
 	for _, arch := range architectures {
@@ -76,7 +88,7 @@ func applyMachines(c *Cluster, cfg v1.KubeVirtConfiguration, root *field.Path) (
 		}
 	}
 	if name := cfg.ArchitectureConfiguration.DefaultArchitecture; slices.Contains(names, name) {
-		c.Defaults.Architecture = name
+		c.Defaults.Architecture, c.Limits.Architecture = name, name
 	} else if name != "" {
 		errs = append(errs, field.NotSupported(root.Child("defaultArchitecture"), name, names))
 	}

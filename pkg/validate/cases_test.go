@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
 )
 
 // testCase is an object and what one rule says of it. Each rule has a case that it refuses and the nearest legal one; a boundary has a
@@ -154,6 +155,14 @@ func gates(names ...string) func(*config.Limits) {
 func staged(limits *config.Limits) { limits.LiveUpdate = nil }
 
 func liveUpdate(limits *config.Limits) { limits.LiveUpdate = &config.LiveUpdate{} }
+
+// beside are the limits of a version of KubeVirt, in a cluster that lists these gates.
+func beside(version config.Version, gates ...string) func(*config.Limits) {
+	return func(limits *config.Limits) {
+		cluster, _ := version.FromKubeVirt(v1.KubeVirtConfiguration{DeveloperConfiguration: &v1.DeveloperConfiguration{FeatureGates: gates}})
+		*limits = cluster.Limits
+	}
+}
 
 // machines are the patterns of machine types that guests of any architecture may have.
 func machines(patterns ...string) func(*config.Limits) {

@@ -26,6 +26,7 @@ var deviceRules = []guestRule{
 		{Name: "devices/sound-name", MendedBy: byPreference},
 	}},
 	{video, []Rule{
+		{Name: "devices/video-gate", MendedBy: byPreference, Until: 8},
 		{Name: "devices/video-graphics", MendedBy: byPreference},
 		{Name: "devices/video-type-given", KubeVirt: KubeVirtRefusesVMI, MendedBy: byCompletion | byPreference},
 		{Name: "devices/video-type", KubeVirt: KubeVirtRefusesVMI, MendedBy: byPreference},
@@ -37,6 +38,7 @@ var deviceRules = []guestRule{
 		{Name: "devices/watchdog-model", KubeVirt: KubeVirtRefusesVMI, MendedBy: byPreference, NamesArchitecture: true},
 	}},
 	{panicDevices, []Rule{
+		{Name: "devices/panic-gate", MendedBy: byPreference, Until: 8},
 		{Name: "devices/panic-s390x", MendedBy: byPreference, NamesArchitecture: true},
 		{Name: "devices/panic-twice", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
 		{Name: "devices/panic-model", KubeVirt: KubeVirtRefusesSome, MendedBy: byPreference},
@@ -92,13 +94,14 @@ var videoModels = map[string][]string{
 }
 
 // video is validateVideoConfig too. A type without a graphics device would configure nothing.
-func video(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+func video(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	video := spec.Domain.Devices.Video
 	if video == nil {
 		return nil
 	}
 	path = path.Child("domain", "devices", "video")
-	if !ptr.Deref(spec.Domain.Devices.AutoattachGraphicsDevice, true) {
+	errs = gated(limits, "VideoConfig", path).WithOrigin("devices/video-gate")
+	if len(errs) == 0 && !ptr.Deref(spec.Domain.Devices.AutoattachGraphicsDevice, true) {
 		errs = append(errs, field.Forbidden(path, "autoattachGraphicsDevice is false: enable it, or remove video").WithOrigin("devices/video-graphics"))
 	}
 	models, known := videoModels[spec.Architecture]
@@ -154,11 +157,14 @@ func watchdog(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.
 
 // panicDevices is validatePanicDevices. KubeVirt accepts isa and hyperv on arm64 and one model twice; libvirt refuses both. Trap: two
 // devices without a model are one model twice.
-func panicDevices(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) (errs field.ErrorList) {
+func panicDevices(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	if len(spec.Domain.Devices.PanicDevices) == 0 {
 		return nil
 	}
 	path = path.Child("domain", "devices", "panicDevices")
+	if off := gated(limits, "PanicDevices", path).WithOrigin("devices/panic-gate"); len(off) > 0 {
+		return off
+	}
 	if spec.Architecture == s390x {
 		errs = append(errs, field.Forbidden(path, "architecture 's390x' always has a panic device: remove panicDevices").WithOrigin("devices/panic-s390x"))
 	}

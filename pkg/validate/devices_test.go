@@ -78,6 +78,43 @@ var devicesCases = []testCase{
 		given: devices("sound: {name: s}"),
 	},
 	{
+		why:    "v1.8 has a gate for the video model",
+		rule:   "devices/video-gate",
+		given:  devices("video: {type: virtio}"),
+		limits: beside(8),
+		want:   forbidden("spec.domain.devices.video"),
+	},
+	{
+		why:    "the gate of v1.8 is on",
+		rule:   "devices/video-gate",
+		given:  devices("video: {type: virtio}"),
+		limits: beside(8, "VideoConfig"),
+	},
+	{
+		why:   "v1.9 has no gate for the video model",
+		rule:  "devices/video-gate",
+		given: devices("video: {type: virtio}"),
+	},
+	{
+		why:    "v1.8 has a gate for panic devices",
+		rule:   "devices/panic-gate",
+		given:  devices("panicDevices: [{model: isa}]"),
+		limits: beside(8),
+		want:   forbidden("spec.domain.devices.panicDevices"),
+	},
+	{
+		why:    "the gate of panic devices is on",
+		rule:   "devices/panic-gate",
+		given:  devices("panicDevices: [{model: isa}]"),
+		limits: beside(7, "PanicDevices"),
+	},
+	{
+		why:    "no panic device",
+		rule:   "devices/panic-gate",
+		given:  devices("panicDevices: []"),
+		limits: beside(8),
+	},
+	{
 		why:   "a display that is switched off",
 		rule:  "devices/video-graphics",
 		given: devices("autoattachGraphicsDevice: false, video: {type: virtio}"),

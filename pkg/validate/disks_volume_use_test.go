@@ -69,6 +69,31 @@ var disksVolumeUseCases = []testCase{
 		limits: gates("EnableVirtioFsStorageVolumes"),
 	},
 	{
+		why:    "v1.7 has a gate for a ConfigMap",
+		rule:   "disks/filesystem-config-gate",
+		given:  attached("filesystems: [{name: a, virtiofs: {}}]", "{name: a, configMap: {name: a}}"),
+		limits: beside(7),
+		want:   forbidden("spec.domain.devices.filesystems[0]"),
+	},
+	{
+		why:    "its gate is on",
+		rule:   "disks/filesystem-config-gate",
+		given:  attached("filesystems: [{name: a, virtiofs: {}}]", "{name: a, configMap: {name: a}}"),
+		limits: beside(7, "EnableVirtioFsConfigVolumes"),
+	},
+	{
+		why:    "its old gate is on",
+		rule:   "disks/filesystem-config-gate",
+		given:  attached("filesystems: [{name: a, virtiofs: {}}]", "{name: a, configMap: {name: a}}"),
+		limits: beside(7, "ExperimentalVirtiofsSupport"),
+	},
+	{
+		why:    "a container disk has no gate",
+		rule:   "disks/filesystem-config-gate",
+		given:  attached("filesystems: [{name: a, virtiofs: {}}]", "{name: a, emptyDisk: {capacity: 1Gi}}"),
+		limits: beside(7),
+	},
+	{
 		why:    "a ConfigMap needs no feature gate",
 		rule:   "disks/filesystem-gate",
 		given:  attached("filesystems: [{name: a, virtiofs: {}}]", "{name: a, configMap: {name: a}}"),

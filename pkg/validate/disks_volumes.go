@@ -44,6 +44,7 @@ var filesystemRules = []guestRule{
 	{filesystems, []Rule{
 		{Name: "disks/filesystem-kind"},
 		{Name: "disks/filesystem-gate"},
+		{Name: "disks/filesystem-config-gate", Until: 7},
 	}},
 }
 
@@ -175,7 +176,8 @@ func volumeUse(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field
 }
 
 // filesystems require a feature gate where a file server on the host serves storage of the cluster.
-// In KubeVirt it is validateFilesystemsWithVirtIOFSEnabled. File systems of ConfigMaps, Secrets and other volumes of the pod need no gate.
+// In KubeVirt it is validateFilesystemsWithVirtIOFSEnabled. File systems of ConfigMaps, Secrets and other volumes of the pod need one
+// until v1.7.
 func filesystems(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	if len(spec.Domain.Devices.Filesystems) == 0 {
 		return nil // as for most VMIs: they need no index of their volumes
@@ -186,9 +188,14 @@ func filesystems(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path
 			errs = append(errs, field.Required(path.Child("domain", "devices", "filesystems").Index(i).Child("virtiofs"),
 				"set virtiofs: it is the only kind of file system").WithOrigin("disks/filesystem-kind"))
 		}
-		if volume := index[fs.Name]; volume != nil && isClaim(volume) {
+		switch volume := index[fs.Name]; {
+		case volume == nil:
+		case isClaim(volume):
 			errs = append(errs, gated(limits, "EnableVirtioFsStorageVolumes",
 				path.Child("domain", "devices", "filesystems").Index(i)).WithOrigin("disks/filesystem-gate")...)
+		case volume.ConfigMap != nil, volume.Secret != nil, volume.ServiceAccount != nil, volume.DownwardAPI != nil:
+			errs = append(errs, gated(limits, "EnableVirtioFsConfigVolumes",
+				path.Child("domain", "devices", "filesystems").Index(i)).WithOrigin("disks/filesystem-config-gate")...)
 		}
 	}
 	return errs

@@ -27,6 +27,7 @@ var firmwareRules = []guestRule{
 	{secureBoot, []Rule{
 		{Name: "firmware/secure-boot-arm64", KubeVirt: KubeVirtAdmits, MendedBy: byPreference, NamesArchitecture: true},
 		{Name: "firmware/secure-boot-smm", MendedBy: byCompletion | byInstancetype | byPreference},
+		{Name: "firmware/secure-boot-tdx", MendedBy: byCompletion | byInstancetype | byPreference, Until: 8},
 	}},
 	{kernelBoot, []Rule{
 		{Name: "firmware/kernel-args", MendedBy: byPreference},
@@ -89,6 +90,8 @@ func efi(spec *v1.VirtualMachineInstanceSpec) *v1.EFI {
 // secureBoot is on unless it is off explicitly. SMM keeps the guest's kernel from writing the firmware's keys; TDX has no SMM, but
 // measures the firmware.
 // In KubeVirt it is validateDomainSpec. KubeVirt admits Secure Boot with SMM on arm64, where QEMU has no SMM: the guest could write its own keys.
+//
+// Until v1.8 KubeVirt wants SMM of TDX guests, too.
 func secureBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *field.Path) field.ErrorList {
 	loader, features := efi(spec), spec.Domain.Features
 	if loader != nil && ptr.Deref(loader.SecureBoot, false) && spec.Architecture == arm64 && features != nil && isEnabled(features.SMM) {
@@ -96,10 +99,13 @@ func secureBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 		return field.ErrorList{field.Forbidden(at,
 			"architecture 'arm64' has no SMM, which protects the Secure Boot keys from the guest: set secureBoot to false").WithOrigin("firmware/secure-boot-arm64")}
 	}
-	if loader == nil || !ptr.Deref(loader.SecureBoot, true) || features != nil && isEnabled(features.SMM) || tdx(spec) || spec.Architecture == s390x {
+	if loader == nil || !ptr.Deref(loader.SecureBoot, true) || features != nil && isEnabled(features.SMM) || spec.Architecture == s390x {
 		return nil
 	}
 	at := path.Child("domain", "firmware", "bootloader", "efi", "secureBoot")
+	if tdx(spec) {
+		return field.ErrorList{field.Invalid(at, true, "needs features.smm, which TDX guests do not have: set secureBoot to false").WithOrigin("firmware/secure-boot-tdx")}
+	}
 	return field.ErrorList{field.Invalid(at, true, "needs features.smm: enable it, or set secureBoot to false").WithOrigin("firmware/secure-boot-smm")}
 }
 

@@ -110,6 +110,25 @@ domain:
 		limits: gates("WorkloadEncryptionTDX"),
 	},
 	{
+		why:    "v1.8 wants SMM of a TDX guest, too",
+		rule:   "firmware/secure-boot-tdx",
+		given:  spec("domain: {firmware: {bootloader: {efi: {}}}, launchSecurity: {tdx: {}}}"),
+		limits: beside(8, "WorkloadEncryptionTDX"),
+		want:   invalid("spec.domain.firmware.bootloader.efi.secureBoot"),
+	},
+	{
+		why:    "a TDX guest without Secure Boot",
+		rule:   "firmware/secure-boot-tdx",
+		given:  spec("domain: {firmware: {bootloader: {efi: {secureBoot: false}}}, launchSecurity: {tdx: {}}}"),
+		limits: beside(8, "WorkloadEncryptionTDX"),
+	},
+	{
+		why:    "v1.9 has no such rule",
+		rule:   "firmware/secure-boot-tdx",
+		given:  spec("domain: {firmware: {bootloader: {efi: {}}}, launchSecurity: {tdx: {}}}"),
+		limits: beside(9, "WorkloadEncryptionTDX"),
+	},
+	{
 		why:    "s390x has no EFI, and is refused for it alone",
 		rule:   "firmware/secure-boot-smm",
 		given:  spec("{architecture: s390x, domain: {firmware: {bootloader: {efi: {}}}}}"),

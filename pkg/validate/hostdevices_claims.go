@@ -16,13 +16,13 @@ import (
 
 var claimRules = []guestRule{
 	{claims, []Rule{
-		{Name: "hostdevices/claim-name-given", MendedBy: byInstancetype},
-		{Name: "hostdevices/claim-twice", MendedBy: byInstancetype},
-		{Name: "hostdevices/claim-name", MendedBy: byInstancetype},
-		{Name: "hostdevices/claim-source", MendedBy: byInstancetype},
-		{Name: "hostdevices/claim-sources", MendedBy: byInstancetype},
-		{Name: "hostdevices/claim-resource", MendedBy: byInstancetype},
-		{Name: "hostdevices/claim-template", MendedBy: byInstancetype},
+		{Name: "hostdevices/claim-name-given", MendedBy: byInstancetype, Since: 9},
+		{Name: "hostdevices/claim-twice", MendedBy: byInstancetype, Since: 8},
+		{Name: "hostdevices/claim-name", MendedBy: byInstancetype, Since: 9},
+		{Name: "hostdevices/claim-source", MendedBy: byInstancetype, Since: 9},
+		{Name: "hostdevices/claim-sources", MendedBy: byInstancetype, Since: 9},
+		{Name: "hostdevices/claim-resource", MendedBy: byInstancetype, Since: 9},
+		{Name: "hostdevices/claim-template", MendedBy: byInstancetype, Since: 9},
 	}},
 	{claimPairs, []Rule{
 		{Name: "hostdevices/request-twice", MendedBy: byInstancetype},

@@ -16,13 +16,13 @@ import (
 
 var graceRules = []metadataRule{
 	{grace, []Rule{
-		{Name: "hostdevices/grace-gate", MendedBy: byInstancetype},
-		{Name: "hostdevices/grace-ambiguous", MendedBy: byInstancetype},
-		{Name: "hostdevices/grace-arm64", MendedBy: byInstancetype},
-		{Name: "hostdevices/grace-machine", MendedBy: byInstancetype},
-		{Name: "hostdevices/grace-dedicated", MendedBy: byInstancetype},
-		{Name: "hostdevices/grace-needs-gates", MendedBy: byInstancetype},
-		{Name: "hostdevices/grace-annotations", MendedBy: byInstancetype},
+		{Name: "hostdevices/grace-gate", MendedBy: byInstancetype, Since: 9},
+		{Name: "hostdevices/grace-ambiguous", MendedBy: byInstancetype, Since: 9},
+		{Name: "hostdevices/grace-arm64", MendedBy: byInstancetype, Since: 9},
+		{Name: "hostdevices/grace-machine", MendedBy: byInstancetype, Since: 9},
+		{Name: "hostdevices/grace-dedicated", MendedBy: byInstancetype, Since: 9},
+		{Name: "hostdevices/grace-needs-gates", MendedBy: byInstancetype, Since: 9},
+		{Name: "hostdevices/grace-annotations", MendedBy: byInstancetype, Since: 9},
 	}},
 }
 

@@ -16,6 +16,7 @@ import (
 var machineRules = []guestRule{
 	{architecture, []Rule{
 		{Name: "machine/architecture", KubeVirt: KubeVirtRefusesVMI, MendedBy: byCompletion | byPreference},
+		{Name: "machine/architecture-gate", MendedBy: byPreference, Until: 7},
 	}},
 	{machineType, []Rule{
 		{Name: "machine/type", MendedBy: byCompletion | byPreference},
@@ -36,9 +37,15 @@ const (
 	s390x = "s390x"
 )
 
-// architecture is ValidateVirtualMachineInstancePerArch, which KubeVirt applies to VMIs only.
-func architecture(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, at *field.Path) field.ErrorList {
-	return supported(at.Child("architecture"), spec.Architecture, amd64, arm64, s390x).WithOrigin("machine/architecture")
+// architecture is ValidateVirtualMachineInstancePerArch, which KubeVirt applies to VMIs only, and validateArchitecture of v1.7. The latter compares with the
+// architecture of virt-api, for which the default architecture of the cluster stands here.
+func architecture(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) field.ErrorList {
+	at := path.Child("architecture")
+	errs := supported(at, spec.Architecture, amd64, arm64, s390x).WithOrigin("machine/architecture")
+	if len(errs) == 0 && spec.Architecture != limits.Architecture {
+		errs = gated(limits, "MultiArchitecture", at).WithOrigin("machine/architecture-gate")
+	}
+	return errs
 }
 
 // machineType compares with the cluster's glob patterns. Without an architecture the patterns of amd64 apply, which is the default unless the cluster sets

@@ -24,6 +24,31 @@ var machineCases = []testCase{
 		given: spec("architecture: arm64"),
 	},
 	{
+		why:    "v1.7 has a gate for architectures other than its own",
+		rule:   "machine/architecture-gate",
+		given:  spec("architecture: arm64"),
+		limits: beside(7),
+		want:   forbidden("spec.architecture"),
+	},
+	{
+		why:    "the gate is on",
+		rule:   "machine/architecture-gate",
+		given:  spec("architecture: arm64"),
+		limits: beside(7, "MultiArchitecture"),
+	},
+	{
+		why:    "its own architecture",
+		rule:   "machine/architecture-gate",
+		given:  spec("architecture: amd64"),
+		limits: beside(7),
+	},
+	{
+		why:    "v1.8 has no such rule",
+		rule:   "machine/architecture-gate",
+		given:  spec("architecture: arm64"),
+		limits: beside(8),
+	},
+	{
 		why:   "a machine that the administrator does not allow",
 		rule:  "machine/type",
 		given: spec("domain: {machine: {type: isapc}}"),

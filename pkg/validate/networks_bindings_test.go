@@ -13,6 +13,42 @@ var networksBindingsCases = []testCase{
 		given: onPod("masquerade: {}"),
 	},
 	{
+		why:    "v1.8 takes an interface without a binding",
+		rule:   "networks/binding",
+		given:  onPod("model: virtio"),
+		limits: beside(8),
+	},
+	{
+		why:    "v1.8 takes two bindings",
+		rule:   "networks/bindings",
+		given:  onPod("bridge: {}, masquerade: {}"),
+		limits: beside(8),
+	},
+	{
+		why:   "a plugin beside a binding",
+		rule:  "networks/binding-plugin",
+		given: onPod("bridge: {}, binding: {name: p}"),
+		want:  forbidden("spec.domain.devices.interfaces[0].binding"),
+	},
+	{
+		why:    "v1.7 refuses it, too",
+		rule:   "networks/binding-plugin",
+		given:  onPod("bridge: {}, binding: {name: p}"),
+		limits: beside(7),
+		want:   forbidden("spec.domain.devices.interfaces[0].binding"),
+	},
+	{
+		why:   "a plugin beside a retired binding",
+		rule:  "networks/binding-plugin",
+		given: onPod("binding: {name: p}, slirp: {}"),
+		want:  forbidden("spec.domain.devices.interfaces[0].slirp"),
+	},
+	{
+		why:   "a plugin alone",
+		rule:  "networks/binding-plugin",
+		given: onPod("binding: {name: p}"),
+	},
+	{
 		why:   "two bindings",
 		rule:  "networks/bindings",
 		given: onPod("bridge: {}, masquerade: {}"),

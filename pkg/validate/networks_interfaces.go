@@ -27,8 +27,9 @@ var interfaceRules = []guestRule{
 		{Name: "networks/pci-address"},
 	}},
 	{interfaceBindings, []Rule{
-		{Name: "networks/binding", MendedBy: byCompletion | byPreference},
-		{Name: "networks/bindings", MendedBy: byPreference},
+		{Name: "networks/binding", MendedBy: byCompletion | byPreference, Since: 9},
+		{Name: "networks/bindings", MendedBy: byPreference, Since: 9},
+		{Name: "networks/binding-plugin", MendedBy: byPreference},
 		{Name: "networks/binding-retired", MendedBy: byPreference},
 		{Name: "networks/masquerade-pod", MendedBy: byPreference},
 		{Name: "networks/masquerade-mac", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
@@ -139,7 +140,7 @@ func defaultNetwork(spec *v1.VirtualMachineInstanceSpec) *v1.Network {
 	return multus
 }
 
-// interfaceBindings is validateInterfaceBinding and validateDiscontinuedBindings. Retired bindings are still fields of the API, so
+// interfaceBindings is validateInterfaceBinding and validateDiscontinuedBindings. Until v1.8 KubeVirt only refuses a plugin beside a binding. Retired bindings are still fields of the API, so
 // that old manifests get this error and not one about an unknown field.
 func interfaceBindings(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	index := networkIndex(spec)
@@ -151,6 +152,8 @@ func interfaceBindings(spec *v1.VirtualMachineInstanceSpec, limits config.Limits
 		case first == "":
 			errs = append(errs, field.Required(at(), "give the interface a binding, such as masquerade").WithOrigin("networks/binding"))
 			continue
+		case second == "binding" || first == "binding" && second != "":
+			errs = append(errs, field.Forbidden(at(second), "cannot be combined with "+first+": an interface has one binding").WithOrigin("networks/binding-plugin"))
 		case second != "":
 			errs = append(errs, field.Forbidden(at(second), "cannot be combined with "+first+": an interface has one binding").WithOrigin("networks/bindings"))
 		}

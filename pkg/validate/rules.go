@@ -18,6 +18,8 @@ type Rule struct {
 	MendedBy Mender
 	// ControllersMay exempts the accounts that create and manage VMIs (config.Limits.Controllers).
 	ControllersMay bool
+	// Since and Until are the first and the last version of KubeVirt that has the rule; 0 for no bound. Beside another version the rule refuses nothing.
+	Since, Until config.Version
 	// NamesArchitecture means that the rule refuses what the architecture of the VMI does not have, and that its messages name the architecture.
 	NamesArchitecture bool
 	// KubeVirt is what KubeVirt does with the objects that the rule refuses; empty means KubeVirtRefuses.
@@ -81,6 +83,20 @@ var declared = byName(
 	rulesOf(vmRules), rulesOf(vmStatusRules), rulesOf(createRules), rulesOf(changeRules), rulesOf(statusRules),
 	rulesOf(instancetypeRules), rulesOf(preferenceRules), rulesOf(presetRules), rulesOf(recordRules), rulesOf(countRules), rulesOf(embeddedRules),
 )
+
+// holds reports whether a version of KubeVirt has the rule.
+func (r Rule) holds(version config.Version) bool {
+	version = version.Known()
+	return version >= r.Since && (r.Until == 0 || version <= r.Until)
+}
+
+// ofVersion drops the errors of rules that the version of KubeVirt does not have.
+func ofVersion(errs field.ErrorList, version config.Version) field.ErrorList {
+	if len(errs) == 0 {
+		return nil // as for most VMIs
+	}
+	return slices.DeleteFunc(errs, func(err *field.Error) bool { return !declared[err.Origin].holds(version) })
+}
 
 func rulesOf[F any](all []judgement[F]) (rules []Rule) {
 	for _, j := range all {

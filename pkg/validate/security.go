@@ -18,6 +18,7 @@ import (
 var encryptionRules = []guestRule{
 	{launchSecurity, []Rule{
 		{Name: "security/encryption-arm64", MendedBy: byInstancetype | byPreference},
+		{Name: "security/secure-execution-gate", MendedBy: byInstancetype | byPreference, Until: 8},
 		{Name: "security/encryption-kind", MendedBy: byInstancetype | byPreference},
 		{Name: "security/encryption-gate", MendedBy: byInstancetype | byPreference},
 		{Name: "security/sev-attestation", KubeVirt: KubeVirtRefusesSome},
@@ -42,8 +43,10 @@ func launchSecurity(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, p
 	case spec.Architecture == arm64:
 		return field.ErrorList{field.Invalid(path.Child("architecture"), arm64,
 			"does not support memory encryption: remove domain.launchSecurity").WithOrigin("security/encryption-arm64")}
+	case spec.Architecture == s390x: // the boot image decides about Secure Execution; the field only marks the VMI
+		return gated(limits, "SecureExecution", path.Child("domain", "launchSecurity")).WithOrigin("security/secure-execution-gate")
 	case spec.Architecture != amd64:
-		return nil // on s390x the boot image decides about Secure Execution; the field only marks the VMI
+		return nil
 	}
 	return encryption(spec, limits, path)
 }

@@ -8,6 +8,24 @@ var securityCases = []testCase{
 		want:  invalid("spec.architecture"),
 	},
 	{
+		why:    "v1.8 has a gate for Secure Execution",
+		rule:   "security/secure-execution-gate",
+		given:  spec("{architecture: s390x, domain: {launchSecurity: {}}}"),
+		limits: beside(8),
+		want:   forbidden("spec.domain.launchSecurity"),
+	},
+	{
+		why:    "the gate of Secure Execution is on",
+		rule:   "security/secure-execution-gate",
+		given:  spec("{architecture: s390x, domain: {launchSecurity: {}}}"),
+		limits: beside(8, "SecureExecution"),
+	},
+	{
+		why:   "v1.9 has no gate for Secure Execution",
+		rule:  "security/secure-execution-gate",
+		given: spec("{architecture: s390x, domain: {launchSecurity: {}}}"),
+	},
+	{
 		why:   "nothing is encrypted",
 		rule:  "security/encryption-arm64",
 		given: spec("architecture: arm64"),

@@ -27,12 +27,12 @@ func Guest(vmi *v1.VirtualMachineInstance, limits config.Limits, path *field.Pat
 	spec := path.Child("spec")
 	for i := range guestRules {
 		// What the other rules would add is cut off, so that they need not judge a hostile object.
-		if errs = append(errs, guestRules[i].judge(&vmi.Spec, limits, spec)...); len(errs) >= MostErrors {
+		if errs = append(errs, ofVersion(guestRules[i].judge(&vmi.Spec, limits, spec), limits.Version)...); len(errs) >= MostErrors {
 			return Most(withoutRepeated(errs))
 		}
 	}
 	for i := range metadataRules {
-		errs = append(errs, metadataRules[i].judge(vmi, limits, path)...)
+		errs = append(errs, ofVersion(metadataRules[i].judge(vmi, limits, path), limits.Version)...)
 	}
 	return Most(withoutRepeated(errs))
 }

@@ -61,7 +61,9 @@ type rule struct {
 func declared(t *testing.T) (names []string) {
 	t.Helper()
 	for _, rule := range validate.Rules() {
-		names = append(names, rule.Name)
+		if rule.Until == 0 { // the cases are for the newest KubeVirt; the tables of pkg/validate have the other rules
+			names = append(names, rule.Name)
+		}
 	}
 	for _, dir := range judging {
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))

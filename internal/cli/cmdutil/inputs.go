@@ -11,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/internal/kubevirt/installed"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	v1 "kubevirt.io/api/core/v1"
@@ -68,13 +69,14 @@ func (o *Inputs) AddContext(cmd *cobra.Command) {
 	o.AddConfig(cmd)
 }
 
-// AddConfig adds --config and --guests. If the webhook was started with --config, the user must give the same file, because commands only find a KubeVirt
+// AddConfig adds --config, --guests and --kubevirt-version. If the webhook was started with --config, the user must give the same file, because commands only find a KubeVirt
 // object.
 func (o *Inputs) AddConfig(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.Bench.Config, "config", "",
 		"file with KubeVirt's configuration, as the webhook's --config; default: the KubeVirt object among the files or in the cluster")
 	cmd.Flags().StringVar(&o.Bench.Guests, "guests", installed.Auto, installed.Usage)
 	CompleteValues(cmd, "guests", installed.Auto, installed.Kiln, installed.KubeVirt)
+	cmd.Flags().TextVar(&o.Bench.KubeVirtVersion, "kubevirt-version", config.Version(0), installed.VersionUsage)
 }
 
 // AddProfiles adds --profile.

@@ -28,6 +28,10 @@ const (
 // Usage is the help text of --guests, which webhook, controller and kubectl kiln have.
 const Usage = "who makes VMIs and runs guests: '" + Kiln + "', '" + KubeVirt + "', or '" + Auto + "': KubeVirt where its virt-controller is deployed, else Kiln"
 
+// VersionUsage is the help text of --kubevirt-version, which webhook and kubectl kiln have.
+const VersionUsage = "version of the KubeVirt that runs guests, such as v1.8.2, whose rules and gates apply; " +
+	"empty for status.observedKubeVirtVersion of the KubeVirt object"
+
 // CheckGuests returns an error for a value of --guests that does not exist.
 func CheckGuests(guests string) error {
 	switch guests {
