@@ -15,7 +15,7 @@ export NIGHTLY
 # What 'make test' leaves out, see test/left_out.sh.
 LEFT_OUT = $(if $(NIGHTLY),,$(shell test/left_out.sh))
 # Versions of Kubernetes beside the version of test/controlplane/go.mod.
-OLDER ?= v1.34.4 v1.35.4
+OLDER ?= v1.34.4 v1.35.4 v1.37.2
 PACKAGES := ./...
 # The images are built with the same settings, so that no package is compiled twice. With -trimpath, another checkout uses what this one has compiled. With cgo,
 # gcc would link every binary that imports the package 'plugin' of the standard library, which takes twice as long.
@@ -28,7 +28,7 @@ LINTED := $(TESTED) test/load/plot test/guest/vault test/csi test/kubevirt/nativ
 MODULES := . test/lint test/helm test/controlplane/containerd $(LINTED)
 LDFLAGS = -X github.com/kilnvm/kiln/internal/version.stamp=$(VERSION)
 
-.PHONY: help build run test tested/main tested/modules tested/each check lint manifests golden fuzz faults older nightly conformance bench load
+.PHONY: help build run test tested/main tested/modules tested/each check lint manifests golden fuzz faults older nightly conformance kubevirt bench load
 .PHONY: image release reproduce deps controlplane node clean
 
 help: ## list the targets
@@ -98,7 +98,7 @@ faults: deps controlplane ## what users feel when something breaks: tables of Ki
 	go run ./test/faults -rate $(RATE) -only "$(ONLY)" -kubevirt alone
 	go run ./test/faults -rate $(RATE) -only "$(ONLY)" -kubevirt kiln
 
-older: deps ## the manifests and the end-to-end tests against API servers of OLDER="v1.34.4 v1.35.4", built into bin/k8s-VERSION
+older: deps ## the manifests and the end-to-end tests against API servers of OLDER="v1.34.4 v1.35.4 v1.37.2", built into bin/k8s-VERSION
 	for version in $(OLDER); do \
 	  go -C test/controlplane run ./older -o $(CURDIR)/bin/k8s-$$version $$version && \
 	  KUBEBUILDER_ASSETS=$(CURDIR)/bin/k8s-$$version go test -count=1 -timeout 60m ./manifests ./test/e2e || exit 1; done
@@ -116,9 +116,12 @@ nightly: ## what takes hours: every test, mutants, properties, kills of guests i
 	$(MAKE) older
 	$(MAKE) reproduce
 
-conformance: ## replay recorded answers: CORPUS=dir [ONLY=name]
-	@test -n "$(CORPUS)" || { echo "conformance: CORPUS=dir names the folder of recorded answers"; exit 2; }
-	go run ./test/conformance -corpus $(CORPUS) -only "$(ONLY)"
+conformance: ## replay recorded answers of each version of KubeVirt, or of CORPUS=dir [ONLY=name] [KUBEVIRT=v1.8.2]
+	go run ./test/conformance -corpus "$(CORPUS)" -only "$(ONLY)" $(if $(KUBEVIRT),-kubevirt $(KUBEVIRT))
+
+kubevirt: ## what changed between a version of KubeVirt and the one that Kiln is built with: VERSION=v1.8.2 [CORPUS=dir records its answers, too]
+	@test "$(origin VERSION)" = "command line" || { echo "kubevirt: VERSION=v1.8.2 names a version of KubeVirt"; exit 2; }
+	go run ./test/versions -version $(VERSION) -corpus "$(CORPUS)"
 
 bench: ## time and memory beside their limits in the same run, into bin/bench.txt
 	@mkdir -p bin

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 
@@ -34,15 +35,27 @@ type Single struct {
 func Each(object map[string]any, below string, more []any, visit func(Single)) {
 	for _, at := range leafPaths(object[below], []any{below}) {
 		for _, value := range slices.Concat([]any{nil}, hostile, more) {
-			changed := runtime.DeepCopyJSON(object)
-			putValue(changed, at, value)
-			what := fmt.Sprint(at) + " removed"
-			if value != nil {
-				what = fmt.Sprintf("%v is %q", at, fmt.Sprint(value))
-			}
-			visit(Single{What: what, Object: changed})
+			visit(change(object, at, value))
 		}
 	}
+}
+
+// One returns a single change that a random source chooses: of any leaf below the field, with any of the values.
+func One(random *rand.Rand, object map[string]any, below string, more []any) Single {
+	leaves := leafPaths(object[below], []any{below})
+	at, values := leaves[random.IntN(len(leaves))], slices.Concat([]any{nil}, hostile, more)
+	return change(object, at, values[random.IntN(len(values))])
+}
+
+// change returns the object with another value at a path.
+func change(object map[string]any, at []any, value any) Single {
+	changed := runtime.DeepCopyJSON(object)
+	putValue(changed, at, value)
+	what := fmt.Sprint(at) + " removed"
+	if value != nil {
+		what = fmt.Sprintf("%v is %q", at, fmt.Sprint(value))
+	}
+	return Single{What: what, Object: changed}
 }
 
 // leafPaths returns the paths of all values that are neither objects nor lists, and of empty objects and lists.

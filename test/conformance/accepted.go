@@ -27,7 +27,7 @@ func writeAccepted(dir string, out io.Writer) error {
 
 // eachAccepted calls with the name of the corpus and a VMI that has its identity.
 func eachAccepted(dir string, call func(corpus string, guest acceptedGuest) error) error {
-	clusters, err := readConfigs(filepath.Join(dir, "configs.json"))
+	clusters, err := readConfigs(filepath.Join(dir, "configs.json"), config.Newest)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/nearest"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -12,9 +14,11 @@ import (
 // deviation is a difference that docs/deviations.md lists under the same name. It explains errors that only Kiln has and
 // causes that only the reference has, by what the case and the answer are, never by the name of a case.
 type deviation struct {
-	name    string
-	added   func(judged, *field.Error) bool
-	missing func(judged, cause) bool
+	name string
+	// since and until are the first and the last version of KubeVirt whose answers differ; 0 for no bound.
+	since, until config.Version
+	added        func(judged, *field.Error) bool
+	missing      func(judged, cause) bool
 }
 
 var deviations = []deviation{
@@ -52,6 +56,12 @@ var deviations = []deviation{
 	}},
 	{name: "One mistake, one cause", missing: func(j judged, c cause) bool {
 		path := truePath(c, j.base, j.object)
+		if strings.Contains(c.Message, "only available for x86_64") && j.hasErrorAt(j.base+".architecture") {
+			return true // an architecture that does not exist is the mistake
+		}
+		if claim := claimElement.FindString(path); claim != "" && slices.ContainsFunc(j.errs, func(err *field.Error) bool { return withinPath(err.Field, claim) }) {
+			return true // a claim with two sources: one of them goes
+		}
 		return len(j.errs) > 0 && slices.ContainsFunc(j.all, func(err *field.Error) bool { return withinPath(err.Field, path) || j.namesCause(err, c) })
 	}},
 	{name: "Kinds that are none", added: errorOfRule("vm/matcher-kind")},
@@ -67,7 +77,8 @@ var deviations = []deviation{
 		machine, _ := j.valueAt(c.Field).(string)
 		return c.Field == j.base+".domain.machine.type" && machine == ""
 	}},
-	{name: "Fields that no pod takes", added: errorOfRule("placement/subdomain")},
+	{name: "Fields that no pod takes", added: errorOfRule("placement/subdomain", "placement/node-selector", "placement/node-value", "placement/pod-label-keys", "placement/toleration-key",
+		"placement/priority-class", "placement/probe-port", "resources/limit-negative")},
 	{name: "A limit and the request that it becomes", missing: func(j judged, c cause) bool {
 		limit := strings.Replace(c.Field, ".resources.requests.", ".resources.limits.", 1)
 		request := j.valueAt(c.Field)
@@ -94,7 +105,19 @@ var deviations = []deviation{
 	{name: "Less time than nothing", added: errorOfRule("placement/grace-period", "preference/grace-period")},
 	{name: "Names of no domain", added: errorOfRule("metadata/domain-name")},
 	{name: "`hypervPassthrough` without `enabled`", added: errorOfRule("features/hyperv-passthrough-enabled")},
-	{name: "A matcher without a name", added: errorOfRule("vm/matcher-name")},
+	{name: "A matcher without a name", added: func(_ judged, err *field.Error) bool {
+		return err.Origin == "vm/matcher-name" || matcherName.MatchString(err.Field) && strings.Contains(err.Detail, nearest.NoObject)
+	}},
+	{name: "Obsolete instancetypes and preferences", added: errorWithText(`^spec\.(instancetype|preference)\.name$`, " is obsolete")},
+	{name: "Memory without a unit", added: errorWithText(`\.memory(\.\w+)*$`, "must be at least 1M")},
+	{name: "Metadata of templates", added: errorWithText(`^spec\.(template|dataVolumeTemplates\[\d+\])\.metadata\.(labels|annotations)\[`,
+		"consist of alphanumeric characters")},
+	{name: "A VM", added: func(j judged, err *field.Error) bool {
+		return j.VM != nil && len(j.Presets) > 0 && !j.hasValue(err.Field) // a preset has filled it
+	}},
+	{name: "The quote service of a TDX guest", added: errorOfRule("security/quote-socket")},
+	{name: "NUMA nodes of the owner's choice", added: errorOfRule("cpu/numa-nodes-number")},
+	{name: "Port 65536", until: 8, added: errorWithText(`\.ports\[\d+\]\.port$`, "between 1 and 65535")},
 	{name: "EFI on s390x", added: errorOfRule("firmware/efi-s390x")},
 	{name: "VMIs that mirror NUMA nodes do not grow", added: errorOfRule("memory/numa-growth", "memory/numa-pages")},
 	{name: "ACPI indices", added: errorOfRule("networks/acpi-index")},
@@ -109,7 +132,7 @@ var deviations = []deviation{
 	}},
 	{name: "PCI addresses that no guest has", added: errorOfRule("devices/pci-address")},
 	{name: "More vCPUs than any machine has", added: errorOfRule("cpu/most")},
-	{name: "Values that libvirt does not take", added: errorOfRule("cpu/feature-twice", "devices/watchdog-action", "disks/empty-disk-capacity", "disks/lun-bus",
+	{name: "Values that libvirt does not take", added: errorOfRule("cpu/feature-twice", "cpu/realtime-mask", "devices/watchdog-action", "disks/empty-disk-capacity", "disks/lun-bus",
 		"features/hyperv-spinlocks", "features/hyperv-vendor-id", "firmware/uuid", "machine/board")},
 	{name: "Volumes that no pod mounts", added: errorOfOrigin("disks/volume-object", "disks/volume-object-name", "disks/sysprep-source",
 		"disks/container-disk-image", "disks/downward-api")},
@@ -127,7 +150,8 @@ var deviations = []deviation{
 		}
 		written := slices.Contains(defaultRules, err.Origin) && j.hasValue(diskPath.FindString(err.Field)+".disk.bus")
 		onlyVMIs := validate.KubeVirtOn(err.Origin) == validate.KubeVirtRefusesVMI || err.Origin == "features/evmcs-vmx-policy"
-		return j.VM != nil && onlyVMIs && !written
+		implicit := err.Origin == "networks/model" && !j.hasValue(j.base+".domain.devices.interfaces") // the interface that each guest gets
+		return j.VM != nil && (onlyVMIs && !written || implicit)
 	}},
 	{name: "Hardware that cannot be had", added: errorOfOrigin("clock/timer", "features/architecture", "firmware/secure-boot-arm64", "firmware/serial-s390x",
 		"networks/acpi-index-twice", "networks/mac-multicast", "networks/mac-zero")},
@@ -176,6 +200,18 @@ var (
 	diskPath     = regexp.MustCompile(`^.*\.disks\[\d+\]`)
 )
 
+// claimElement is the path of an element of resourceClaims.
+var claimElement = regexp.MustCompile(`^.*\.resourceClaims\[\d+\]`)
+
+// matcherName is the field with the name of an instancetype or a preference.
+var matcherName = regexp.MustCompile(`^spec\.(instancetype|preference)\.name$`)
+
+// holds reports whether a version of KubeVirt differs.
+func (d deviation) holds(version config.Version) bool {
+	version = version.Known()
+	return version >= d.since && (d.until == 0 || version <= d.until)
+}
+
 // errorOfRule matches errors of certain rules.
 func errorOfRule(names ...string) func(judged, *field.Error) bool {
 	return func(_ judged, err *field.Error) bool { return slices.Contains(names, err.Origin) }
@@ -204,12 +240,12 @@ func explainByDeviations(j judged, missing []cause, added field.ErrorList) (name
 		return i >= 0
 	}
 	for _, c := range missing {
-		if !note(slices.IndexFunc(deviations, func(d deviation) bool { return d.missing != nil && d.missing(j, c) })) {
+		if !note(slices.IndexFunc(deviations, func(d deviation) bool { return d.holds(j.version) && d.missing != nil && d.missing(j, c) })) {
 			left = append(left, c)
 		}
 	}
 	for _, err := range added {
-		if !note(slices.IndexFunc(deviations, func(d deviation) bool { return d.added != nil && d.added(j, err) })) {
+		if !note(slices.IndexFunc(deviations, func(d deviation) bool { return d.holds(j.version) && d.added != nil && d.added(j, err) })) {
 			beyond = append(beyond, err)
 		}
 	}

@@ -25,7 +25,7 @@ func TestKubeVirtOnRules(t *testing.T) {
 	}
 	t.Chdir("../..")
 	dir = filepath.Join(dir, "conformance")
-	clusters, err := readConfigs(filepath.Join(dir, "configs.json"))
+	clusters, err := readConfigs(filepath.Join(dir, "configs.json"), config.Newest)
 	if err != nil {
 		t.Fatal(err)
 	}

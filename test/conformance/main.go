@@ -9,9 +9,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 
@@ -48,10 +50,12 @@ var corpora = []suite{
 
 // Exit codes: 0 for no unexplained case, 1 for some, 2 for a fault of the run such as a missing corpus.
 func main() {
-	corpus := flag.String("corpus", "", "folder with the recorded answers")
+	corpus := flag.String("corpus", "", "folder with the recorded answers; empty for the answers of each version that are kept beside this program")
 	only := flag.String("only", "", "name of one corpus")
 	report := flag.Bool("report", false, "exit with 0 whatever is unexplained")
 	accepted := flag.String("accepted", "", "replay nothing: write the explicit guests that Kiln accepts into this file, one JSON object a line")
+	var version config.Version
+	flag.TextVar(&version, "kubevirt", config.Newest, "version of KubeVirt whose answers these are, such as v1.8.2")
 	verbose := flag.Int("v", 0, "print up to N kinds of unexplained cases of each corpus, and which deviations are listed")
 	flag.Parse()
 	if *accepted != "" {
@@ -61,7 +65,11 @@ func main() {
 		}
 		return
 	}
-	unexplained, err := replayCorpora(*corpus, *only, *verbose)
+	replayed := func() (int, error) { return replayCorpora(*corpus, *only, version, *verbose) }
+	if *corpus == "" {
+		replayed = func() (int, error) { return replayVersions(kept, *verbose) }
+	}
+	unexplained, err := replayed()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "conformance:", err)
 		os.Exit(2)
@@ -80,18 +88,19 @@ func writeFile(path, corpus string) error {
 	return errors.Join(writeAccepted(corpus, file), file.Close())
 }
 
+// suiteNamed returns the corpus of a name.
+func suiteNamed(name string) (suite, bool) {
+	i := slices.IndexFunc(corpora, func(s suite) bool { return s.name == name })
+	if i < 0 {
+		return suite{}, false
+	}
+	return corpora[i], true
+}
+
 // replayCorpora replays the corpora of a folder, or only one of them, and prints a line for each. It returns the number of unexplained cases of all. It fails
 // for a corpus, a configuration or a schema that cannot be read, and must run in the root of the repository, where the schemas are.
-func replayCorpora(dir, only string, verbose int) (unexplained int, err error) {
-	clusters, err := readConfigs(filepath.Join(dir, "configs.json"))
-	if err != nil {
-		return 0, err
-	}
-	guests, err := readSchema("virtualmachineinstances")
-	if err != nil {
-		return 0, err
-	}
-	machines, err := readSchema("virtualmachines")
+func replayCorpora(dir, only string, version config.Version, verbose int) (unexplained int, err error) {
+	clusters, err := readConfigs(filepath.Join(dir, "configs.json"), version)
 	if err != nil {
 		return 0, err
 	}
@@ -100,20 +109,46 @@ func replayCorpora(dir, only string, verbose int) (unexplained int, err error) {
 			continue
 		}
 		cases, err := readCases(filepath.Join(dir, c.name+".jsonl.gz"))
+		if errors.Is(err, fs.ErrNotExist) && version != config.Newest {
+			continue // command versions records no conversions
+		}
+		if err == nil {
+			err = prepare(cases, version)
+		}
 		if err != nil {
 			return 0, err
-		}
-		for i := range cases {
-			// A case has a VM or a VMI, and the API server would judge it by the schema of its kind.
-			if cases[i].schema = guests; cases[i].VM != nil {
-				cases[i].schema = machines
-			}
 		}
 		counted := c.tallyCases(cases, clusters)
 		counted.printCounts(c.name, verbose)
 		unexplained += counted.unexplained
 	}
 	return unexplained, nil
+}
+
+// prepare gives cases their schemas, and drops the fields that the API server of this version drops before a webhook sees the object.
+func prepare(cases []record, version config.Version) error {
+	guests, err := readSchema("virtualmachineinstances")
+	if err != nil {
+		return err
+	}
+	machines, err := readSchema("virtualmachines")
+	if err != nil {
+		return err
+	}
+	for i := range cases {
+		c := &cases[i]
+		// A case has a VM or a VMI, and the API server would judge it by the schema of its kind.
+		if c.schema = guests; c.VM != nil {
+			c.schema = machines
+		}
+		c.version = version
+		for _, raw := range []*json.RawMessage{&c.VM, &c.VMI, &c.Old} {
+			if *raw, err = withoutFields(*raw, c.Pruned); err != nil {
+				return fmt.Errorf("case %s: %w", c.ID, err)
+			}
+		}
+	}
+	return nil
 }
 
 // tally is what the cases of a corpus came to.
@@ -214,7 +249,7 @@ func readCases(path string) ([]record, error) {
 
 // readConfigs reads the configurations that cases name: a JSON object of KubeVirt objects' 'configuration' by name. '_gates' is not a configuration, but the
 // list of feature gates.
-func readConfigs(path string) (map[string]config.Cluster, error) {
+func readConfigs(path string, version config.Version) (map[string]config.Cluster, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -233,7 +268,7 @@ func readConfigs(path string) (map[string]config.Cluster, error) {
 			return nil, fmt.Errorf("configuration '%s': %w", name, err)
 		}
 		// Kiln refuses some configurations; their cases then count as they come out.
-		clusters[name], _ = config.FromKubeVirt(wrapped.Configuration)
+		clusters[name], _ = version.FromKubeVirt(wrapped.Configuration)
 	}
 	return clusters, nil
 }

@@ -23,6 +23,14 @@ type objectDeviation struct {
 
 var objectDeviations = append([]objectDeviation{
 	{"`overcommitPercent`", isImpreciseRequest},
+	// Until v1.8 only a missing bootloader gets it.
+	{"Secure Boot on arm64", func(c record, d difference) bool {
+		return strings.HasSuffix(d.path, "bootloader.efi.secureBoot") && d.want == nil && d.got == false && c.version <= 8
+	}},
+	// v1.8 sets the annotation whatever the machine type is.
+	{"PCI topology of machines without PCIe", func(c record, d difference) bool {
+		return strings.HasSuffix(d.path, "annotations."+v1.PciTopologyVersionAnnotation) && d.want == v1.PciTopologyVersionV3 && d.got == nil && c.version == 8
+	}},
 	// For an unknown topology or level of spreading the reference gives the VMI 1 vCPU, and Kiln falls back on what it knows.
 	{impossible, func(c record, d difference) bool {
 		return (topologyPath.MatchString(d.path) && d.want == float64(1) || strings.HasSuffix(d.path, ".cpu.maxSockets")) && c.Preference != nil &&

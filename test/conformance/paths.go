@@ -29,6 +29,11 @@ var wrongPaths = []struct {
 	// Memory that cannot grow: the reference does not tell guest and maxGuest apart.
 	{wrong: regexp.MustCompile(`^BASE\.domain\.memory\.guest$`), message: "Memory hotplug is", true: "BASE.domain.memory"},
 	{wrong: regexp.MustCompile(`^BASE\.domain\.memory\.guest$`), message: "must be 2Mi aligned", true: "BASE.domain.memory"},
+	{wrong: regexp.MustCompile(`^BASE\.domain\.memory\.guest$`), message: "than the configured maxGuest", true: "BASE.domain.memory"},
+	// Paths of v1.7 and v1.8.
+	{wrong: regexp.MustCompile(`^BASE\.spec\.`), true: "BASE."},
+	{wrong: regexp.MustCompile(`^BASE\.domain\.hugepages\.size$`), true: "BASE.domain.memory.hugepages.pageSize"},
+	{wrong: regexp.MustCompile(`^(BASE\.domain\.devices\.interfaces\[\d+\])\.name$`), message: "Macvtap ", true: "$1.macvtap"},
 	{wrong: regexp.MustCompile(`^BASE\.domain$`), message: "SecureBoot", true: "BASE.domain.firmware.bootloader.efi"},
 	// Paths that lack a part in the middle, or have the name of a Go field in the place of the API's.
 	{wrong: regexp.MustCompile(`^BASE\.interfaces$`), true: "BASE.networks"},

@@ -11,9 +11,10 @@ import (
 // presetDeviations are the deviations of VMIs that presets fill.
 var presetDeviations = []objectDeviation{
 	// The reference merges the requests of presets all or nothing, and Kiln key by key. Only what a preset's request fills may differ: the request, the memory
-	// taken from it, and the annotation that names the preset.
+	// and sockets taken from it, and the annotation that names the preset.
 	{"Requests of presets", func(c record, d difference) bool {
-		return (isEmptyValue(d.want) || strings.HasPrefix(d.path, "spec.domain.memory.") && c.requestsNoMemory()) &&
+		return (isEmptyValue(d.want) || strings.HasPrefix(d.path, "spec.domain.memory.") && c.requestsNoMemory() ||
+			strings.HasPrefix(d.path, "spec.domain.cpu.") && c.requestsNoCPU()) &&
 			c.presetsThat(func(name string, domain *v1.DomainSpec) bool {
 				return d.path == appliedBy(name) && len(domain.Resources.Requests) > 0 || filledByRequest(d.path, domain)
 			})
@@ -36,6 +37,9 @@ func filledByRequest(path string, domain *v1.DomainSpec) bool {
 			return true
 		}
 	}
+	if _, cpu := domain.Resources.Requests[corev1.ResourceCPU]; cpu && strings.HasSuffix(strings.ToLower(path), "sockets") {
+		return true // they are counted from the request
+	}
 	_, memory := domain.Resources.Requests[corev1.ResourceMemory]
 	return memory && (path == "spec.domain.memory.guest" || path == "spec.domain.memory.maxGuest")
 }
@@ -44,6 +48,12 @@ func filledByRequest(path string, domain *v1.DomainSpec) bool {
 func (c record) requestsNoMemory() bool {
 	want, err := recordedVMI(c)
 	return err == nil && want.Spec.Domain.Resources.Requests.Memory().IsZero()
+}
+
+// requestsNoCPU reports whether the reference's VMI has no request for CPUs, which it would have had from a preset, and so one socket.
+func (c record) requestsNoCPU() bool {
+	want, err := recordedVMI(c)
+	return err == nil && want.Spec.Domain.Resources.Requests.Cpu().IsZero()
 }
 
 // hasClockOffset reports whether a domain has a clock with an offset: UTC or a time zone.

@@ -37,6 +37,12 @@ type record struct {
 	Objects                                []unstructured.Unstructured
 	Context                                hostContext
 	Expect                                 expectation
+	// Suite names the corpus by which a case of cases.jsonl.gz is replayed.
+	Suite string
+	// Pruned are the fields that the version does not have.
+	Pruned []string
+	// version of KubeVirt that answered.
+	version config.Version
 	// schema of the object.
 	schema schema
 }
@@ -47,10 +53,12 @@ type cause struct{ Type, Field, Message string }
 // expectation is the recorded answer. Which fields are set depends on the corpus: causes for validations, an object for mutations and for what
 // an instancetype makes of a VMI, XML for conversions. Panic is set where the reference crashed.
 type expectation struct {
-	Allowed     bool
-	Stage       string
-	Panic       any
-	Causes      []cause
+	Allowed bool
+	Stage   string
+	Panic   any
+	Causes  []cause
+	// More is the number of causes that were left out.
+	More        int
 	Message     string
 	Object      json.RawMessage
 	Conflicts   []struct{ Field string }

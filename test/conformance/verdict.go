@@ -129,7 +129,7 @@ func (j judged) addedErrors() (list field.ErrorList) {
 	if j.Expect.Allowed {
 		return j.errs
 	}
-	if len(j.Expect.Causes) == 0 || j.Expect.Stage != "semantic" || len(j.Expect.Causes) >= servedCauses || j.VM != nil && !j.reachedGuest() {
+	if len(j.Expect.Causes) == 0 || j.Expect.Stage != "semantic" || len(j.Expect.Causes) >= servedCauses || j.Expect.More > 0 || j.VM != nil && !j.reachedGuest() {
 		return nil
 	}
 	for _, err := range j.errs {
