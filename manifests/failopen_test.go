@@ -16,7 +16,8 @@ var kept = []string{"kiln-guest-hardware", "kiln-guest-hardware-status", "kiln-u
 	"kiln-devices", "kiln-guest-pods", "kiln-guest-pod-status", "kiln-snapshot-contents", "kiln-parameters", "kiln-shared-revisions"}
 
 // keptBeside are the kept policies of the overlay beside-kubevirt: KubeVirt has its own rules about statuses, launchers, pods, devices and snapshots.
-var keptBeside = []string{"kiln-guest-hardware", "kiln-guest-hardware-status", "kiln-uninstall", "kiln-revision-writers", "kiln-parameters", "kiln-shared-revisions"}
+var keptBeside = []string{"kiln-guest-hardware", "kiln-guest-hardware-status", "kiln-uninstall", "kiln-revision-writers", "kiln-parameters",
+	"kiln-shared-revisions"}
 
 // TestFailurePolicies: as installed, everything that the webhook would have to judge waits for it, and no rule is judged twice. With component fail-open
 // VMs do not wait, and the rules are there as policies. Beside KubeVirt only Kiln's own kinds and pods that need the hook wait.

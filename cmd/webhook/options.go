@@ -17,7 +17,7 @@ import (
 type options struct {
 	command.Process
 	address, certs, name, config, guests, enforcement string
-	version                              config.Version
+	version                                           config.Version
 	hook                                              virtcontroller.Hook
 	clients                                           clients
 	delay                                             time.Duration

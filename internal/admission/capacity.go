@@ -94,11 +94,12 @@ func readBody(w http.ResponseWriter, r *http.Request, size int64) ([]byte, error
 // tooBusy is the answer to a request for which there is no capacity.
 const tooBusy = "kiln is processing as many requests as fit into its memory; try again"
 
-// refuseBusy answers a review for which there is no capacity with code 429, on which clients try again. The answer is a review, because the API server would
-// turn an HTTP error into an internal error, or let the request pass. Only the UID of the body is kept.
-func refuseBusy(w http.ResponseWriter, r *http.Request) {
+// answerBusy answers a review for which there is no capacity with code 429, on which clients try again. If admission only warns in its namespace, the object is
+// admitted. The answer is a review, because the API server would turn an HTTP error into an internal error, or let the request pass: it is an error only if
+// the failurePolicy may decide. Only UID and namespace of the body are kept.
+func (h Hook) answerBusy(ctx context.Context, w http.ResponseWriter, r *http.Request) {
 	body := http.MaxBytesReader(w, r.Body, maxReview)
-	uid, err := readUID(io.LimitReader(body, maxHead))
+	uid, namespace, err := readHead(io.LimitReader(body, maxHead))
 	if err != nil {
 		http.Error(w, "kiln is processing as many requests as fit into its memory, and this one has no readable UID: "+err.Error(), http.StatusTooManyRequests)
 		return
@@ -107,9 +108,20 @@ func refuseBusy(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	status := apierrors.NewTooManyRequests(tooBusy, 1).ErrStatus
+	response := &admissionv1.AdmissionResponse{UID: uid, Result: &status}
+	warns := false
+	if h.warns != nil {
+		warns, _ = h.warns(ctx, namespace)
+	}
+	switch {
+	case warns:
+		admitUnjudged(response, "kiln is processing as many requests as fit into its memory")
+	case h.mayYield():
+		http.Error(w, tooBusy, http.StatusServiceUnavailable)
+		return
+	}
 	answer, err := json.Marshal(admissionv1.AdmissionReview{
-		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"},
-		Response: &admissionv1.AdmissionResponse{UID: uid, Result: &status},
+		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.SchemeGroupVersion.String(), Kind: "AdmissionReview"}, Response: response,
 	})
 	if err != nil {
 		panic(err) // a review of strings always marshals
@@ -117,15 +129,32 @@ func refuseBusy(w http.ResponseWriter, r *http.Request) {
 	writeReview(r.Context(), w, answer)
 }
 
-// readUID reads a review up to its UID.
-func readUID(review io.Reader) (uid types.UID, err error) {
+// readHead reads a review up to its UID, and on to its namespace. API servers write the fields of a request in the order of AdmissionRequest: the namespace
+// stands before the operation, and an object of the cluster has none.
+func readHead(review io.Reader) (uid types.UID, namespace string, err error) {
 	decoder := json.NewDecoder(review)
 	for _, name := range []string{"request", "uid"} {
 		if err := seekField(decoder, name); err != nil {
-			return "", err
+			return "", "", err
 		}
 	}
-	return uid, decoder.Decode(&uid)
+	if err := decoder.Decode(&uid); err != nil {
+		return "", "", err
+	}
+	for decoder.More() {
+		switch key, err := decoder.Token(); {
+		case err != nil || key == "operation":
+			return uid, "", nil
+		case key == "namespace":
+			err := decoder.Decode(&namespace)
+			return uid, namespace, err
+		}
+		var skipped json.RawMessage
+		if decoder.Decode(&skipped) != nil {
+			break
+		}
+	}
+	return uid, "", nil
 }
 
 // seekField goes to the value of a field of the object that comes next.

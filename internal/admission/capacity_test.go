@@ -118,8 +118,22 @@ func TestUIDOfAReview(t *testing.T) {
 		{`{"request":{"object":{"a":"` + strings.Repeat("x", 2*maxHead) + `"},"uid":"a"}}`, ""},
 		{`{"request":null}`, ""}, {`{"request":{}}`, ""}, {`[]`, ""}, {``, ""}, {`{"uid":"b"}`, ""},
 	} {
-		if got, err := readUID(io.LimitReader(strings.NewReader(test.body), maxHead)); string(got) != test.want || (err == nil) != (test.want != "") {
+		if got, _, err := readHead(io.LimitReader(strings.NewReader(test.body), maxHead)); string(got) != test.want || (err == nil) != (test.want != "") {
 			t.Errorf("%.80s: '%s', %v, want '%s'", test.body, got, err, test.want)
+		}
+	}
+}
+
+// TestNamespaceOfAReview: the namespace is found where API servers write it, and not in an object.
+func TestNamespaceOfAReview(t *testing.T) {
+	for _, test := range []struct{ body, want string }{
+		{`{"request":{"uid":"a","kind":{"namespace":"x"},"name":"b","namespace":"team","operation":"CREATE","object":{}`, "team"},
+		{`{"request":{"uid":"a","kind":{},"operation":"CREATE","namespace":"x"}}`, ""}, // an object of the cluster
+		{`{"request":{"uid":"a","object":{"namespace":"x"},"operation":"CREATE"}}`, ""},
+		{`{"request":{"uid":"a"}}`, ""}, {`{"request":{"uid":"a","name":`, ""},
+	} {
+		if uid, got, err := readHead(strings.NewReader(test.body)); got != test.want || uid != "a" || err != nil {
+			t.Errorf("%s: '%s', '%s', %v", test.body, uid, got, err)
 		}
 	}
 }

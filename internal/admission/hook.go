@@ -30,11 +30,11 @@ type Hook struct {
 	path string
 	// refusals is the verbosity of log entries of refused requests.
 	refusals int
-	// yields reports whether the failurePolicy of the webhook configuration decides about requests that Kiln cannot judge; nil if they are refused.
-	yields func() bool
 	// warns reports whether admission only warns about objects of a namespace; nil if it always refuses. An object of the cluster has no namespace. wrong is a
 	// warning about the label of the namespace, or empty.
 	warns func(ctx context.Context, namespace string) (warns bool, wrong string)
+	// yields reports whether the failurePolicy of the webhook configuration decides about requests that Kiln cannot judge; nil if they are refused.
+	yields func() bool
 }
 
 // ServeHTTP answers one review and measures it.
@@ -55,11 +55,7 @@ func (h Hook) serveReview(w http.ResponseWriter, r *http.Request) outcome {
 	ctx, cancel := context.WithTimeout(r.Context(), requestTimeout(r))
 	defer cancel()
 	if !h.acquireCapacity(ctx, size) {
-		if h.mayYield() {
-			http.Error(w, tooBusy, http.StatusServiceUnavailable)
-		} else {
-			refuseBusy(w, r)
-		}
+		h.answerBusy(ctx, w, r)
 		return busy
 	}
 	inFlight.Add(float64(size))
@@ -79,7 +75,7 @@ func (h Hook) serveReview(w http.ResponseWriter, r *http.Request) outcome {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return failed
 	}
-	if came == failed && !review.Response.Allowed && h.mayYield() && (h.path != MutateVMI || ctx.Err() != nil) {
+	if !review.Response.Allowed && came == failed && h.mayYield() && (h.path != MutateVMI || ctx.Err() != nil) {
 		http.Error(w, review.Response.Result.Message, http.StatusServiceUnavailable)
 		return came
 	}
@@ -116,7 +112,7 @@ func (h Hook) Answer(ctx context.Context, body []byte) ([]byte, error) {
 	return json.Marshal(review)
 }
 
-// answerReview returns the review that answers a review, and the outcome of its request.
+// answerReview returns the review that answers a review, and the outcome of the request.
 func (h Hook) answerReview(ctx context.Context, body []byte) (*admissionv1.AdmissionReview, outcome, error) {
 	// The API server sends JSON of exactly this type to webhooks that list only v1. A decoder that first has to find out the type would read megabytes twice.
 	var review admissionv1.AdmissionReview

@@ -29,7 +29,7 @@ var (
 	duration = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "kiln_admission_duration_seconds",
 		Help: "Time from the headers of an AdmissionReview to its answer, by path and outcome: allowed, denied (422), warned (admitted in the place of 422), " +
-			"outdated (409), busy (429) or failed (all other codes). Where admission only warns, outdated and failed are admitted, too.",
+			"outdated (409), busy (429) or failed (all other codes). Where admission only warns, the last three are admitted, too.",
 		// From an object that is skipped to the timeout of the webhook configurations.
 		Buckets: []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5},
 	}, []string{"path", "outcome"})

@@ -81,8 +81,8 @@ func lostFields(t *testing.T, added []string, object string) (lost []string) {
 	return lost
 }
 
-// TestFieldsOfANewerAPI: each object of a guest has a field that this version does not know, at every depth. All of them are in the object that is stored: a VMI
-// that becomes explicit, a VM that is pinned, and a VM that is expanded.
+// TestFieldsOfANewerAPI: each object of a guest has a field that this version does not know, at every depth. All of them are in the object that is stored: a
+// VMI that becomes explicit, a VM that is pinned, and a VM that is expanded.
 func TestFieldsOfANewerAPI(t *testing.T) {
 	files, err := filepath.Glob("../../test/fields/guests/*.yaml")
 	if err != nil || len(files) < 10 {

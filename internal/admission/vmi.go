@@ -11,8 +11,8 @@ import (
 )
 
 // mutateVMI makes a VMI explicit: the instancetype and preference of its pins, presets, defaults. A VMI with mistakes is refused here
-// already, see mutateVM. The validating webhook judges it again, because other webhooks may have changed it. An update by KubeVirt loses recorded addresses that
-// the guest needs no more.
+// already, see mutateVM. The validating webhook judges it again, because other webhooks may have changed it. An update by KubeVirt loses recorded addresses
+// that the guest needs no more.
 func (s *Server) mutateVMI(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	vmi, _, err := readVMI(request)
 	switch {

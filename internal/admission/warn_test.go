@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -232,18 +234,31 @@ func TestForgedAnnotationsAreNotStored(t *testing.T) {
 	}
 }
 
-// TestFaultsAdmit: neither a panic, lists that are too long, nor a failed write refuses a VM, and no revision is named that was not written. Without capacity
-// the failurePolicy decides: see TestYields.
+// TestFaultsAdmit: neither a panic, a full process, lists that are too long, nor a failed write refuses a VM, and no revision is named that was not written.
 func TestFaultsAdmit(t *testing.T) {
 	t.Parallel()
 	beside := func() *cluster { return newCluster(t, catalog, labelled("warn")).besideKubeVirt(enforcement.Enforce) }
-	broken, unwritten := beside().Hooks()[MutateVM], beside()
+	full, broken, huge, unwritten := beside().Hooks()[ValidateVM], beside().Hooks()[MutateVM], beside().Hooks()[ValidateVM], beside()
+	full.capacity = newCapacity()
+	if !full.capacity.TryAcquire(maxInFlight) {
+		t.Fatal("no capacity")
+	}
 	broken.handle = func(context.Context, *admissionv1.AdmissionRequest) (answer, error) { panic("bug") }
 	unwritten.Write = func(context.Context, ...revision.Draft) error { return errors.New("no space") }
 	request := create(t, sparse)
+	body, err := json.Marshal(admissionv1.AdmissionReview{Request: request})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorder := httptest.NewRecorder()
+	full.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/?timeout=10ms", strings.NewReader(string(body))))
+	var answered admissionv1.AdmissionReview
+	if err := json.Unmarshal(recorder.Body.Bytes(), &answered); err != nil {
+		t.Fatal(err)
+	}
 	many := strings.Replace(sparse, "devices: {}", "devices: {disks: ["+strings.Repeat("{name: a},", 5000)+"]}", 1)
 	for why, response := range map[string]*admissionv1.AdmissionResponse{
-		"a panic": ask(t, broken, request), "lists that are too long": ask(t, beside().Hooks()[ValidateVM], create(t, many)),
+		"a full process": answered.Response, "a panic": ask(t, broken, request), "lists that are too long": ask(t, huge, create(t, many)),
 		"revisions that cannot be written": ask(t, unwritten.Hooks()[MutateVM], request),
 	} {
 		if !response.Allowed || response.Result != nil || len(response.Warnings) != 1 || response.Patch != nil || response.AuditAnnotations[auditRefusal] == "" {

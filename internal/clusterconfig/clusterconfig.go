@@ -45,8 +45,8 @@ func (r Reading) Beside(version config.Version) config.Cluster {
 	return clusterOf(r.object, version)
 }
 
-// versionOf returns the version of KubeVirt that virt-operator has installed, and a warning if Kiln does not know the version. The version is 0 if virt-operator
-// has written none. Only virt-operator writes this status; labels and images of Deployments have the versions of the products that ship KubeVirt.
+// versionOf returns the version of KubeVirt that virt-operator has installed, and a warning if Kiln does not know the version. The version is 0 if
+// virt-operator has written none. Only virt-operator writes this status; labels and images of Deployments have the versions of the products that ship KubeVirt.
 func versionOf(object *v1.KubeVirt) (config.Version, []string) {
 	text := object.Status.ObservedKubeVirtVersion
 	if text == "" {
@@ -165,7 +165,8 @@ func decode(data []byte) (*v1.KubeVirt, error) {
 	return &object, err
 }
 
-// fromObject returns the configuration of a KubeVirt object as the newest KubeVirt reads it. Its error names every wrong field, and is the same for each version.
+// fromObject returns the configuration of a KubeVirt object as the newest KubeVirt reads it. Its error names every wrong field, and is the same for each
+// version.
 func fromObject(object *v1.KubeVirt) (config.Cluster, []string, error) {
 	if _, errs := config.FromKubeVirt(object.Spec.Configuration); len(errs) > 0 {
 		return config.Cluster{}, nil, errs.ToAggregate()

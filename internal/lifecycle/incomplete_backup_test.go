@@ -68,7 +68,6 @@ func TestHardwareOfNewVMs(t *testing.T) {
 	}
 }
 
-
 // TestLostPinsBesideKubeVirt: one event about each VM takes the place of the condition.
 func TestLostPinsBesideKubeVirt(t *testing.T) {
 	vm := newVM(v1.RunStrategyAlways)

@@ -162,7 +162,8 @@ func (v VM) Unknown() bool {
 	return v.Meant.Spec.Instancetype != nil && v.Input.Set.Instancetype == nil || v.Meant.Spec.Preference != nil && v.Input.Set.Preference == nil
 }
 
-// Resolvable reports whether everything that the VM refers to could be read, or does not exist yet: then Stored returns its pins, whatever its own mistakes are.
+// Resolvable reports whether everything that the VM refers to could be read, or does not exist yet: then Stored returns its pins, whatever its own mistakes
+// are.
 func (v VM) Resolvable() bool { return len(v.Input.Mistakes) == 0 }
 
 // Explain returns where each field of the explicit VMI comes from. The VM must be allowed and have a template.

@@ -214,8 +214,8 @@ func (r *run) fillPresets() {
 	}
 }
 
-// preferred returns the set with only those preferences that the version of KubeVirt applies. Until v1.8 a preference adds no panic device, and its API has neither
-// a video type nor encryption.
+// preferred returns the set with only those preferences that the version of KubeVirt applies. Until v1.8 a preference adds no panic device, and its API has
+// neither a video type nor encryption.
 func (r *run) preferred() instancetype.Set {
 	set := r.in.Set
 	if set.Preference == nil || r.in.Cluster.Limits.Version.Known() >= 9 {

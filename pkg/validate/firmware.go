@@ -104,7 +104,8 @@ func secureBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 	}
 	at := path.Child("domain", "firmware", "bootloader", "efi", "secureBoot")
 	if tdx(spec) {
-		return field.ErrorList{field.Invalid(at, true, "needs features.smm, which TDX guests do not have: set secureBoot to false").WithOrigin("firmware/secure-boot-tdx")}
+		why := "needs features.smm, which TDX guests do not have: set secureBoot to false"
+		return field.ErrorList{field.Invalid(at, true, why).WithOrigin("firmware/secure-boot-tdx")}
 	}
 	return field.ErrorList{field.Invalid(at, true, "needs features.smm: enable it, or set secureBoot to false").WithOrigin("firmware/secure-boot-smm")}
 }

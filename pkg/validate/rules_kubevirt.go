@@ -5,13 +5,13 @@ package validate
 type KubeVirtVerdict string
 
 const (
-	// KubeVirtRefuses: KubeVirt refuses the object as well.
+	// KubeVirtRefuses means that KubeVirt refuses the object as well.
 	KubeVirtRefuses KubeVirtVerdict = "refuses"
-	// KubeVirtRefusesVMI: KubeVirt admits some VMs, and refuses the VMI when the VM starts.
+	// KubeVirtRefusesVMI means that KubeVirt admits some VMs, and refuses the VMI when the VM starts.
 	KubeVirtRefusesVMI KubeVirtVerdict = "refuses the VMI"
-	// KubeVirtRefusesSome: KubeVirt refuses some of the objects.
+	// KubeVirtRefusesSome means that KubeVirt refuses some of the objects.
 	KubeVirtRefusesSome KubeVirtVerdict = "refuses some"
-	// KubeVirtAdmits: KubeVirt has no such rule.
+	// KubeVirtAdmits means that KubeVirt has no such rule.
 	KubeVirtAdmits KubeVirtVerdict = "admits"
 )
 

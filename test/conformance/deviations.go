@@ -77,7 +77,8 @@ var deviations = []deviation{
 		machine, _ := j.valueAt(c.Field).(string)
 		return c.Field == j.base+".domain.machine.type" && machine == ""
 	}},
-	{name: "Fields that no pod takes", added: errorOfRule("placement/subdomain", "placement/node-selector", "placement/node-value", "placement/pod-label-keys", "placement/toleration-key",
+	{name: "Fields that no pod takes", added: errorOfRule("placement/subdomain", "placement/node-selector", "placement/node-value",
+		"placement/pod-label-keys", "placement/toleration-key",
 		"placement/priority-class", "placement/probe-port", "resources/limit-negative")},
 	{name: "A limit and the request that it becomes", missing: func(j judged, c cause) bool {
 		limit := strings.Replace(c.Field, ".resources.requests.", ".resources.limits.", 1)
@@ -132,7 +133,8 @@ var deviations = []deviation{
 	}},
 	{name: "PCI addresses that no guest has", added: errorOfRule("devices/pci-address")},
 	{name: "More vCPUs than any machine has", added: errorOfRule("cpu/most")},
-	{name: "Values that libvirt does not take", added: errorOfRule("cpu/feature-twice", "cpu/realtime-mask", "devices/watchdog-action", "disks/empty-disk-capacity", "disks/lun-bus",
+	{name: "Values that libvirt does not take", added: errorOfRule("cpu/feature-twice", "cpu/realtime-mask", "devices/watchdog-action",
+		"disks/empty-disk-capacity", "disks/lun-bus",
 		"features/hyperv-spinlocks", "features/hyperv-vendor-id", "firmware/uuid", "machine/board")},
 	{name: "Volumes that no pod mounts", added: errorOfOrigin("disks/volume-object", "disks/volume-object-name", "disks/sysprep-source",
 		"disks/container-disk-image", "disks/downward-api")},

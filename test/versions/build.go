@@ -23,8 +23,8 @@ type recorder struct {
 	module string
 }
 
-// build builds the recorder in a module that has KubeVirt's own requirements and replacements of this version. What test/kubevirt replaces because no test calls
-// it is replaced here too. It takes some minutes of CPU time for the first time.
+// build builds the recorder in a module that has KubeVirt's own requirements and replacements of this version. What test/kubevirt replaces because no test
+// calls it is replaced here too. It takes some minutes of CPU time for the first time.
 func build(ctx context.Context, version string) (recorder, error) {
 	root, err := os.Getwd()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command versions compares a version of KubeVirt with the one that Kiln is built with: fields, feature gates, labels and annotations, and what virt-api's webhooks
-// make of generated cases: verdicts and defaults. It builds test/kubevirt/record with the module of that version, so that KubeVirt's own code answers.
+// Command versions compares a version of KubeVirt with the one that Kiln is built with: fields, feature gates, labels and annotations, and what virt-api's
+// webhooks make of generated cases: verdicts and defaults. It builds test/kubevirt/record with the module of that version, so that KubeVirt's own code answers.
 //
 //	go run ./test/versions -version v1.8.2                       prints what changed
 //	go run ./test/versions -version v1.8.2 -corpus ../shared/conformance
@@ -30,7 +30,8 @@ const kept = "test/conformance/testdata"
 func main() {
 	var o options
 	flag.StringVar(&o.version, "version", "", "version of KubeVirt to compare with "+newest)
-	flag.StringVar(&o.corpus, "corpus", "", "folder with further cases, as test/conformance reads them; their answers are written below bin/kubevirt/VERSION/answers")
+	flag.StringVar(&o.corpus, "corpus", "",
+		"folder with further cases, as test/conformance reads them; their answers are written below bin/kubevirt/VERSION/answers")
 	flag.BoolVar(&o.record, "record", false, "write the answers of the version into "+kept)
 	flag.BoolVar(&o.generate, "generate", false, "write new cases into "+kept)
 	flag.IntVar(&o.count, "n", 3000, "number of cases, with -generate")

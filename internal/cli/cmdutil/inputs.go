@@ -69,8 +69,8 @@ func (o *Inputs) AddContext(cmd *cobra.Command) {
 	o.AddConfig(cmd)
 }
 
-// AddConfig adds --config, --guests and --kubevirt-version. If the webhook was started with --config, the user must give the same file, because commands only find a KubeVirt
-// object.
+// AddConfig adds --config, --guests and --kubevirt-version. If the webhook was started with --config, the user must give the same file, because commands only
+// find a KubeVirt object.
 func (o *Inputs) AddConfig(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.Bench.Config, "config", "",
 		"file with KubeVirt's configuration, as the webhook's --config; default: the KubeVirt object among the files or in the cluster")

@@ -26,11 +26,11 @@ type Controller struct {
 	// Live reads from the API server.
 	Live   client.Client
 	Events events.EventRecorder
+	// Namespaces are the namespaces whose guests are recorded; nil for all.
+	Namespaces *enforcement.Namespaces
 	// Reviewer judges VMs that exist, with the GuestPolicies of the cluster.
 	Reviewer review.Reviewer
 	Now      func() time.Time
-	// Namespaces are the namespaces whose VMs are judged and whose guests are recorded; nil for all.
-	Namespaces *enforcement.Namespaces
 
 	judge *judge
 }
@@ -47,8 +47,9 @@ const (
 
 // Register adds to a manager the controller that finds VMs that admission would refuse, and the controller that records the hardware of guests.
 func (c *Controller) Register(mgr ctrl.Manager) error {
-	c.judge = &judge{client: c.Client, live: c.Live, reviewer: c.Reviewer, events: c.Events, namespaces: c.Namespaces, now: c.Now,
-		limit: rate.NewLimiter(judgements, judgements), policiesChanged: make(chan event.GenericEvent, 1), seen: map[types.NamespacedName]*seenVM{}}
+	c.judge = &judge{client: c.Client, live: c.Live, reviewer: c.Reviewer, events: c.Events, now: c.Now, namespaces: c.Namespaces,
+		limit:           rate.NewLimiter(judgements, judgements),
+		policiesChanged: make(chan event.GenericEvent, 1), seen: map[types.NamespacedName]*seenVM{}}
 	if err := c.judge.register(mgr); err != nil {
 		return err
 	}

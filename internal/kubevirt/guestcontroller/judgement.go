@@ -62,10 +62,10 @@ type judge struct {
 	client, live client.Client
 	reviewer     review.Reviewer
 	events       events.EventRecorder
+	limit        *rate.Limiter
+	now          func() time.Time
 	// namespaces are the namespaces whose VMs are judged; nil for all.
 	namespaces *enforcement.Namespaces
-	limit      *rate.Limiter
-	now        func() time.Time
 	// policiesChanged causes an event for each VM.
 	policiesChanged chan event.GenericEvent
 
@@ -127,13 +127,16 @@ func (j *judge) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	judged := true
-	if j.namespaces != nil {
-		if judged, err = j.namespaces.JudgesNamed(ctx, j.client, j.live, request.Namespace); err != nil {
+	if vm != nil && j.namespaces != nil {
+		judged, err := j.namespaces.JudgesNamed(ctx, j.client, j.live, request.Namespace)
+		if err != nil {
 			return ctrl.Result{}, err
 		}
+		if !judged {
+			vm = nil
+		}
 	}
-	if vm == nil || vm.DeletionTimestamp != nil || !judged {
+	if vm == nil || vm.DeletionTimestamp != nil {
 		delete(j.seen, request.NamespacedName)
 		j.count()
 		return ctrl.Result{}, nil
