@@ -59,7 +59,8 @@ var deviations = []deviation{
 		if strings.Contains(c.Message, "only available for x86_64") && j.hasErrorAt(j.base+".architecture") {
 			return true // an architecture that does not exist is the mistake
 		}
-		if claim := claimElement.FindString(path); claim != "" && slices.ContainsFunc(j.errs, func(err *field.Error) bool { return withinPath(err.Field, claim) }) {
+		claim := claimElement.FindString(path)
+		if claim != "" && slices.ContainsFunc(j.errs, func(err *field.Error) bool { return withinPath(err.Field, claim) }) {
 			return true // a claim with two sources: one of them goes
 		}
 		return len(j.errs) > 0 && slices.ContainsFunc(j.all, func(err *field.Error) bool { return withinPath(err.Field, path) || j.namesCause(err, c) })
@@ -78,8 +79,12 @@ var deviations = []deviation{
 		return c.Field == j.base+".domain.machine.type" && machine == ""
 	}},
 	{name: "Fields that no pod takes", added: errorOfRule("placement/subdomain", "placement/node-selector", "placement/node-value",
-		"placement/pod-label-keys", "placement/toleration-key",
-		"placement/priority-class", "placement/probe-port", "resources/limit-negative")},
+		"placement/pod-label-keys",
+		"placement/spread-label-keys", "placement/spread-domains", "placement/toleration-key", "placement/toleration-value", "placement/toleration-no-value",
+		"placement/toleration-operator", "placement/toleration-effect", "placement/toleration-all", "placement/toleration-seconds", "placement/priority-class",
+		"placement/probe-port", "placement/probe-command", "placement/probe-header", "placement/probe-number", "placement/probe-scheme",
+		"placement/liveness-success", "placement/probe-handler", "placement/probe-handlers",
+		"resources/limit-negative")},
 	{name: "A limit and the request that it becomes", missing: func(j judged, c cause) bool {
 		limit := strings.Replace(c.Field, ".resources.requests.", ".resources.limits.", 1)
 		request := j.valueAt(c.Field)

@@ -31,7 +31,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.version, "version", "", "version of KubeVirt to compare with "+newest)
 	flag.StringVar(&o.corpus, "corpus", "",
-		"folder with further cases, as test/conformance reads them; their answers are written below bin/kubevirt/VERSION/answers")
+		"folder with further cases; their answers are written below bin/kubevirt/VERSION/answers")
 	flag.BoolVar(&o.record, "record", false, "write the answers of the version into "+kept)
 	flag.BoolVar(&o.generate, "generate", false, "write new cases into "+kept)
 	flag.IntVar(&o.count, "n", 3000, "number of cases, with -generate")

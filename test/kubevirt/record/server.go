@@ -14,8 +14,8 @@ import (
 	"kubevirt.io/client-go/kubecli"
 )
 
-// server is an API server that has the objects of one case, and KubeVirt's client of it. virt-api's webhooks read only single objects, and ask whether an account
-// may do something.
+// server is an API server that has the objects of one case, and KubeVirt's client of it. virt-api's webhooks read only single objects, and ask whether an
+// account may do something.
 type server struct {
 	*httptest.Server
 	client  kubecli.KubevirtClient
