@@ -52,7 +52,7 @@ func TestVersionsDiffer(t *testing.T) {
 				verdicts++
 			}
 		}
-		t.Logf("%s: %d of %d verdicts are other than those of %s", release, verdicts, len(cases), newest)
+		t.Logf("%s: %d of %d verdicts are other than the verdicts of %s", release, verdicts, len(cases), newest)
 		if verdicts < 20 {
 			t.Errorf("%s: %d verdicts are others", release, verdicts)
 		}

@@ -95,7 +95,7 @@ func writeCases(n int, seed uint64) error {
 	return errors.Join(writeLines(filepath.Join(kept, "cases.jsonl.gz"), lines), writeConfigurations(filepath.Join(kept, "configs.json")))
 }
 
-// writeAnswers writes the answers of a version. For older versions these are the answers that differ from those of the newest.
+// writeAnswers writes the answers of a version. For older versions these are the answers that differ from the answers of the newest.
 func writeAnswers(version string, answers map[string]answer) error {
 	var known map[string]answer
 	if version != newest {
