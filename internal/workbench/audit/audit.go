@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
@@ -162,20 +163,17 @@ func (a *auditor) readPolicies(ctx context.Context) error {
 	return err
 }
 
-// admissionLabel is the label of a namespace that says how Kiln judges what is in it.
-const admissionLabel = "kilnvm.io/admission"
-
 // readNamespaces adds the namespaces with the label kilnvm.io/admission.
 func (a *auditor) readNamespaces(ctx context.Context, reader client.Reader, only string) error {
 	var list corev1.NamespaceList
-	err := reader.List(ctx, &list, client.HasLabels{admissionLabel})
+	err := reader.List(ctx, &list, client.HasLabels{v1alpha1.LabelAdmission})
 	if apierrors.IsForbidden(err) {
-		a.Warnings = append(a.Warnings, fmt.Sprintf("the label %s of namespaces cannot be read: %v", admissionLabel, err))
+		a.Warnings = append(a.Warnings, fmt.Sprintf("the label %s of namespaces cannot be read: %v", v1alpha1.LabelAdmission, err))
 		return nil
 	}
 	for i := range list.Items {
 		if one := &list.Items[i]; only == "" || one.Name == only {
-			a.Namespaces = append(a.Namespaces, Namespace{one.Name, one.Labels[admissionLabel]})
+			a.Namespaces = append(a.Namespaces, Namespace{one.Name, one.Labels[v1alpha1.LabelAdmission]})
 		}
 	}
 	return err
