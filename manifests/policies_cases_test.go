@@ -112,6 +112,7 @@ var wrongNetworks = []wrong{
 	{"networks/mac", nic(`{"name": "a", "masquerade": {}, "macAddress": "02:00:00"}`)},
 	{"networks/pci-address", nic(`{"name": "a", "masquerade": {}, "pciAddress": "1:2"}`)},
 	{"networks/bindings", nic(`{"name": "a", "masquerade": {}, "bridge": {}}`)},
+	{"networks/binding-plugin", nic(`{"name": "a", "masquerade": {}, "binding": {"name": "b"}}`)},
 	{"networks/binding-retired", nic(`{"name": "a", "slirp": {}}`)},
 	{"networks/state", nic(`{"name": "a", "masquerade": {}, "state": "sideways"}`)},
 	{"networks/state-sriov", nic(`{"name": "a", "sriov": {}, "state": "down"}`)},

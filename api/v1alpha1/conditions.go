@@ -214,8 +214,6 @@ const (
 	ReasonHardwareForeign = "HardwareForeign"
 	// ReasonNoEffect is the reason of the event about fields of a VMI that have no effect where its guest runs: in a pod, or on a bare machine.
 	ReasonNoEffect = "NoEffect"
-	// ReasonHardwareMissing is the reason of the event about a VM that came with an identity, such as a VM of a backup, and starts without a GuestHardware.
-	ReasonHardwareMissing = "HardwareMissing"
 	// ReasonHardwareChanged is the reason of the event after a boot whose hardware differs from the record.
 	ReasonHardwareChanged = "HardwareChanged"
 )

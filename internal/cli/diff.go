@@ -31,8 +31,7 @@ func diffCommand(s *cmdutil.Session) *cobra.Command {
 			"of A: it keeps A's identity, pins and recorded addresses. Without B, the running VMI is compared with the template of the\n" +
 			"VM, or the record of the last boot if the VM does not run; with --latest, the record is compared with what\n" +
 			"'kilnvm.io/hardware: latest' would boot; with --host twice, two hosts. Then the first line says what was compared.\n\n" +
-			"The exit status is 0 if the change is compatible, 3 if it needs a restart, 4 if it breaks the guest's hardware, and 1\n" +
-			"if A or B is rejected.",
+			"The exit status is 0 if the change is compatible, 3 if it needs a restart, 4 if it breaks hardware, 1 if A or B is rejected.",
 		Example: "  kubectl kiln diff vm/web new.yaml\n" +
 			"  kubectl kiln diff vm/web\n" +
 			"  kubectl kiln diff vm.yaml --host old-host.yaml --host new-host.yaml --domain",

@@ -6,7 +6,6 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
-	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/pkg/shorten"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -37,15 +36,4 @@ func (c *Controller) reportLostPins(key types.NamespacedName, s *state) {
 	if of, reported := c.lostPinsReported.Swap(key, s.vm.UID); !reported || of != s.vm.UID {
 		c.recordEvent(s, corev1.EventTypeWarning, v1alpha1.ReasonRevisionMissing, text)
 	}
-}
-
-// MissingHardware returns the message of the event about a VM that starts for the first time with an identity that it was created with, and without recorded
-// hardware; empty for other VMs. The identity of a VM that was created without one is its UID.
-func MissingHardware(vm *v1.VirtualMachine, relation ownership.Ownership) string {
-	seed := vm.Annotations[v1alpha1.AnnotationIdentity]
-	if relation != ownership.Absent || seed == "" || seed == string(vm.UID) {
-		return ""
-	}
-	return fmt.Sprintf("the VM was created with an identity, and no GuestHardware '%s' exists: if its guest has run before, it may find other hardware. "+
-		"To get the hardware that it had, stop the VM, delete this GuestHardware and restore it from the backup", vm.Name)
 }

@@ -26,7 +26,7 @@ func (c *testCluster) notes() string {
 	return strings.Join(all, "\n")
 }
 
-// TestIncompleteBackup: what a backup lacked is in a condition until the owner of the VM has read it, and in an event at the first start.
+// TestIncompleteBackup: the revisions that a backup lacked are in a condition until the owner of the VM has read it.
 func TestIncompleteBackup(t *testing.T) {
 	vm := newVM(v1.RunStrategyAlways)
 	vm.Annotations = map[string]string{v1alpha1.AnnotationIdentity: "seed", v1alpha1.AnnotationLostPins: "own-1, web-2"}
@@ -34,16 +34,6 @@ func TestIncompleteBackup(t *testing.T) {
 	c.reconcileRepeatedly()
 	if text := c.lostPins(); !strings.HasPrefix(text, "RevisionMissing: ") || !strings.Contains(text, "did not have: own-1, web-2. ") {
 		t.Error(text)
-	}
-	if all := c.notes(); strings.Count(all, "Warning HardwareMissing") != 1 {
-		t.Errorf("events:\n%s", all)
-	}
-	c.writeRecord(`{"machine":"q35-1"}`)
-	c.setPhase(v1.Running)
-	c.shutDownGuest()
-	c.reconcileRepeatedly()
-	if all := c.notes(); strings.Contains(all, "HardwareMissing") {
-		t.Errorf("a guest with a record:\n%s", all)
 	}
 	c.editVM(func(vm *v1.VirtualMachine) { vm.Annotations[v1alpha1.AnnotationLostPins] = strings.Repeat("x", 4<<10) })
 	c.reconcileRepeatedly()
@@ -54,17 +44,6 @@ func TestIncompleteBackup(t *testing.T) {
 	c.reconcileRepeatedly()
 	if text := c.lostPins(); text != "" {
 		t.Errorf("the owner has read it: %s", text)
-	}
-}
-
-// TestHardwareOfNewVMs: no event about VMs that were created without an identity, or that have recorded hardware.
-func TestHardwareOfNewVMs(t *testing.T) {
-	vm := newVM(v1.RunStrategyAlways)
-	vm.Annotations = map[string]string{v1alpha1.AnnotationIdentity: string(vm.UID)}
-	c := newCluster(t, vm)
-	c.reconcileRepeatedly()
-	if all := c.notes(); strings.Contains(all, "HardwareMissing") {
-		t.Errorf("a new VM:\n%s", all)
 	}
 }
 

@@ -32,8 +32,6 @@ type state struct {
 	failure *failure
 	// awaitedWebhook is the webhook that does not answer and keeps the VM from its run strategy; empty for none.
 	awaitedWebhook string
-	// missingHardware is the message of MissingHardware about the VMI that was made last.
-	missingHardware string
 	// vmiEvents say what this reconcile has done to the VMI. They are recorded after the events that say why.
 	vmiEvents []guestEvent
 	// requeueAfter is the time after which the VM is reconciled again without an event, 0 if never.

@@ -111,10 +111,6 @@ func (c *Controller) createVMI(ctx context.Context, s *state) {
 	default:
 		s.vmi = vmi
 		s.noteVMIEvent(v1alpha1.ReasonSuccessfulCreate, "created the virtual machine instance")
-		if s.missingHardware != "" {
-			s.vmiEvents = append(s.vmiEvents,
-				guestEvent{condition.Cause{Reason: v1alpha1.ReasonHardwareMissing, Message: s.missingHardware}, corev1.EventTypeWarning})
-		}
 	}
 }
 
@@ -127,7 +123,7 @@ func (c *Controller) nextVMI(ctx context.Context, s *state) (*v1.VirtualMachineI
 	metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1.VirtualMachineGenerationAnnotation, strconv.FormatInt(s.vm.Generation, 10))
 	vmi.Finalizers = slices.Clone(c.Finalizers)
 	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(s.vm, v1.VirtualMachineGroupVersionKind)}
-	if err := c.restoreIdentity(ctx, s, vmi); err != nil {
+	if err := c.restoreIdentity(ctx, s.vm, vmi); err != nil {
 		return nil, err
 	}
 	identity.Fill(vmi, s.vm.Annotations[v1alpha1.AnnotationIdentity])
@@ -151,15 +147,13 @@ func annotateTemplateDigest(vmi *v1.VirtualMachineInstance) error {
 // restoreIdentity copies UUID, serial and MACs of the last boot from the VM's GuestHardware into the VMI; the launcher reads the rest of the record. With
 // annotation kilnvm.io/hardware 'latest' it copies nothing. The GuestHardware is read from the API server: with an outdated one, the guest's devices would
 // move. It returns a Refusal for a record that belongs to another VM or cannot be read, because a retry would fail in the same way.
-func (c *Controller) restoreIdentity(ctx context.Context, s *state, vmi *v1.VirtualMachineInstance) error {
-	vm := s.vm
+func (c *Controller) restoreIdentity(ctx context.Context, vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance) error {
 	hardware, err := Hardware(ctx, c.Live, client.ObjectKeyFromObject(vm))
 	if err != nil {
 		return err
 	}
 	at := field.NewPath("guesthardwares").Key(vm.Name).Child("spec")
 	relation := ownership.GuestOf(vm).Ownership(hardware)
-	s.missingHardware = MissingHardware(vm, relation)
 	switch {
 	case relation == ownership.Foreign:
 		return &resolve.Refusal{Errors: field.ErrorList{field.Forbidden(at.Child("identity"), ownership.ForeignMessage(hardware))}}

@@ -140,8 +140,7 @@ func defaultNetwork(spec *v1.VirtualMachineInstanceSpec) *v1.Network {
 	return multus
 }
 
-// interfaceBindings is validateInterfaceBinding and validateDiscontinuedBindings. Until v1.8 KubeVirt only refuses a plugin beside a binding. Retired
-// bindings
+// interfaceBindings is validateInterfaceBinding and validateDiscontinuedBindings. Until v1.8 KubeVirt only refuses a plugin beside a binding. Retired bindings
 // are still fields of the API, so that old manifests get this error and not one about an unknown field.
 func interfaceBindings(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	index := networkIndex(spec)

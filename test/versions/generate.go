@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/test/changes"
 	"github.com/kilnvm/kiln/test/corpus"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -238,11 +239,11 @@ func (g *generator) sizes() (found []Case) {
 	add := func(what string, size, taste map[string]any) {
 		vm := runtime.DeepCopyJSON(bases[g.IntN(len(bases))])
 		spec := vm["spec"].(map[string]any)
-		spec["instancetype"] = map[string]any{"kind": "VirtualMachineInstancetype", "name": "size"}
-		spec["preference"] = map[string]any{"kind": "VirtualMachinePreference", "name": "taste"}
+		spec["instancetype"] = map[string]any{"kind": instancetype.Kinds.Namespaced, "name": "size"}
+		spec["preference"] = map[string]any{"kind": instancetype.PreferenceKinds.Namespaced, "name": "taste"}
 		found = append(found, Case{Origin: what, VM: vm,
-			Instancetypes: []map[string]any{object("VirtualMachineInstancetype", "size", size)},
-			Preferences:   []map[string]any{object("VirtualMachinePreference", "taste", taste)}})
+			Instancetypes: []map[string]any{object(instancetype.Kinds.Namespaced, "size", size)},
+			Preferences:   []map[string]any{object(instancetype.PreferenceKinds.Namespaced, "taste", taste)}})
 	}
 	changes.EachField(reflect.TypeFor[v1beta1.VirtualMachinePreferenceSpec](), legal, func(c changes.Single) {
 		if json.Unmarshal(asJSON(c.Object), &v1beta1.VirtualMachinePreferenceSpec{}) == nil { // otherwise it cannot be stored

@@ -9,7 +9,6 @@
 package main
 
 import (
-	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -122,7 +121,7 @@ func writeLines(path string, lines []any) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = cmp.Or(err, file.Close()) }()
+	defer func() { err = errors.Join(err, file.Close()) }()
 	zipped, err := gzip.NewWriterLevel(file, gzip.BestCompression)
 	if err != nil {
 		return err

@@ -169,9 +169,6 @@ func (r *hardwareReconciler) writeHardware(ctx context.Context, target guest, ea
 		}
 		fallthrough
 	case ownership.Absent:
-		if text := lifecycle.MissingHardware(vm, relation); text != "" {
-			r.events.Eventf(vm, nil, corev1.EventTypeWarning, v1alpha1.ReasonHardwareMissing, "Reconcile", "%s", condition.Note(text))
-		}
 		hardware = &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: vm.Namespace, Name: vm.Name}}
 		hardware.Spec = v1alpha1.GuestHardwareSpec{Identity: ownership.GuestOf(vm).Identity, Hardware: made}
 		if err := r.live.Create(ctx, hardware); err != nil {
