@@ -20,12 +20,12 @@ import (
 
 var firmwareRules = []guestRule{
 	{bootloader, []Rule{
-		{Name: "firmware/bios-arm64", MendedBy: byPreference, NamesArchitecture: true},
-		{Name: "firmware/efi-s390x", MendedBy: byPreference, NamesArchitecture: true},
+		{Name: "firmware/bios-arm64", KubeVirt: KubeVirtRefusesVMI, MendedBy: byPreference, NamesArchitecture: true},
+		{Name: "firmware/efi-s390x", KubeVirt: KubeVirtRefusesSome, MendedBy: byPreference, NamesArchitecture: true},
 		{Name: "firmware/bootloaders", MendedBy: byPreference},
 	}},
 	{secureBoot, []Rule{
-		{Name: "firmware/secure-boot-arm64", MendedBy: byPreference, NamesArchitecture: true},
+		{Name: "firmware/secure-boot-arm64", KubeVirt: KubeVirtAdmits, MendedBy: byPreference, NamesArchitecture: true},
 		{Name: "firmware/secure-boot-smm", MendedBy: byCompletion | byInstancetype | byPreference},
 		{Name: "firmware/secure-boot-tdx", MendedBy: byCompletion | byInstancetype | byPreference, Until: 8},
 	}},
@@ -38,7 +38,7 @@ var firmwareRules = []guestRule{
 		{Name: "firmware/initrd-path", MendedBy: byPreference},
 	}},
 	{firmwareUUID, []Rule{
-		{Name: "firmware/uuid", MendedBy: byPreference},
+		{Name: "firmware/uuid", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
 	}},
 	{acpiTables, []Rule{
 		{Name: "firmware/acpi-empty", MendedBy: byPreference},
@@ -46,11 +46,11 @@ var firmwareRules = []guestRule{
 		{Name: "firmware/acpi-secret", MendedBy: byPreference},
 	}},
 	{serialFirmware, []Rule{
-		{Name: "firmware/serial-port", MendedBy: byPreference},
-		{Name: "firmware/serial-s390x", MendedBy: byPreference, NamesArchitecture: true},
+		{Name: "firmware/serial-port", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
+		{Name: "firmware/serial-s390x", KubeVirt: KubeVirtAdmits, MendedBy: byPreference, NamesArchitecture: true},
 	}},
 	{firmwareTables, []Rule{
-		{Name: "firmware/efi-acpi", MendedBy: byPreference},
+		{Name: "firmware/efi-acpi", KubeVirt: KubeVirtAdmits, MendedBy: byPreference},
 	}},
 }
 
@@ -104,8 +104,8 @@ func secureBoot(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, path *fiel
 	}
 	at := path.Child("domain", "firmware", "bootloader", "efi", "secureBoot")
 	if tdx(spec) {
-		return field.ErrorList{field.Invalid(at, true,
-			"needs features.smm, which TDX guests do not have: set secureBoot to false").WithOrigin("firmware/secure-boot-tdx")}
+		why := "needs features.smm, which TDX guests do not have: set secureBoot to false"
+		return field.ErrorList{field.Invalid(at, true, why).WithOrigin("firmware/secure-boot-tdx")}
 	}
 	return field.ErrorList{field.Invalid(at, true, "needs features.smm: enable it, or set secureBoot to false").WithOrigin("firmware/secure-boot-smm")}
 }

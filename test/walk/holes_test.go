@@ -2,6 +2,7 @@ package walk
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/kilnvm/kiln/test/cgroups"
 )
@@ -33,12 +35,29 @@ func (w *world) limitPods() {
 		if err := os.Mkdir(group, 0o755); err != nil {
 			w.Fatal(err)
 		}
-		w.Cleanup(func() { _ = os.Remove(group) }) // it is empty when the process has ended
+		w.Cleanup(func() { w.removeCgroup(group) })
 		for file, value := range map[string]string{limit: fmt.Sprint(podMemory), "cgroup.procs": fmt.Sprint(pid)} {
 			if err := os.WriteFile(filepath.Join(group, file), []byte(value), 0o644); err != nil {
 				w.Fatal(err)
 			}
 		}
+	}
+}
+
+// removeCgroup removes a cgroup. Its process may run on until the cluster is closed, and goes back to the cgroup above, because only an empty one can be removed.
+func (w *world) removeCgroup(group string) {
+	pids, err := os.ReadFile(filepath.Join(group, "cgroup.procs"))
+	for _, pid := range strings.Fields(string(pids)) {
+		moved := os.WriteFile(filepath.Join(filepath.Dir(group), "cgroup.procs"), []byte(pid), 0o644)
+		if moved != nil && !errors.Is(moved, syscall.ESRCH) { // the process has ended
+			err = moved
+		}
+	}
+	if err == nil {
+		err = os.Remove(group)
+	}
+	if err != nil {
+		w.Error(err)
 	}
 }
 
