@@ -44,7 +44,8 @@ func (w *world) limitPods() {
 	}
 }
 
-// removeCgroup removes a cgroup. Its process may run on until the cluster is closed, and goes back to the cgroup above, because only an empty one can be removed.
+// removeCgroup removes a cgroup. Its process may run on until the cluster is closed, and goes back to the cgroup above, because only an empty one can be
+// removed.
 func (w *world) removeCgroup(group string) {
 	pids, err := os.ReadFile(filepath.Join(group, "cgroup.procs"))
 	for _, pid := range strings.Fields(string(pids)) {
