@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -109,10 +110,10 @@ func (c *Cluster) reached(ctx context.Context, name string) error {
 }
 
 // ask creates, as a dry run, a VMI that only our mutating webhook makes explicit, and a VM about which only our validating
-// webhook warns.
+// webhook warns. Beside KubeVirt the namespaces of the system, such as Kiln's own, are not judged.
 func (c *Cluster) ask(ctx context.Context, name string) error {
 	const domain = `{"domain":{"devices":{},"memory":{"guest":"64Mi"}}}`
-	create := []string{"create", "--dry-run=server", "-n", c.Namespace, "-o", "jsonpath={.spec.architecture}", "-f", "-"}
+	create := []string{"create", "--dry-run=server", "-n", metav1.NamespaceDefault, "-o", "jsonpath={.spec.architecture}", "-f", "-"}
 	vmi := `{"apiVersion":"kubevirt.io/v1","kind":"VirtualMachineInstance","metadata":{"name":"` + name + `"},"spec":` + domain + `}`
 	stdout, stderr, err := c.Kubectl(ctx, vmi, create...)
 	if err != nil {
