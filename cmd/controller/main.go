@@ -84,7 +84,7 @@ func newCommand() *cobra.Command {
 // the Lease, because two controllers would create the VMIs of one VM in a race.
 func runController(ctx context.Context, o options) error {
 	settings, err := o.guests.podSettings()
-	if err := errors.Join(err, o.namespaces.Validate(), enforcement.Check(o.enforcement)); err != nil {
+	if err := errors.Join(err, o.namespaces.Validate(), enforcement.CheckValue(o.enforcement)); err != nil {
 		return err
 	}
 	command.Log(o.LogLevel)
@@ -126,7 +126,7 @@ func runController(ctx context.Context, o options) error {
 	conditions := engine.GetClient()
 	policies := &guestpolicy.Controller{Client: conditions}
 	if kubevirt {
-		policies.Refusing = enforcement.Refusing(o.enforcement)
+		policies.Refusing = enforcement.RefusingNamespaces(o.enforcement)
 	}
 	if err := errors.Join((&hostprofile.Controller{Client: conditions, Pods: o.guests.runtime == runtimePod}).Register(engine),
 		(&frontendprofile.Controller{Client: conditions}).Register(engine),

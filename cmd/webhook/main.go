@@ -44,7 +44,7 @@ func runWebhook(ctx context.Context, o options) error {
 	if err := installed.CheckGuests(o.guests); err != nil {
 		return err
 	}
-	if err := errors.Join(o.hook.Validate(), enforcement.Check(o.enforcement)); err != nil {
+	if err := errors.Join(o.hook.Validate(), enforcement.CheckValue(o.enforcement)); err != nil {
 		return err
 	}
 	command.Log(o.LogLevel)

@@ -38,7 +38,7 @@ func (s *Server) SelfTest(namespace string) *SelfTest {
 func (t *SelfTest) Check(*http.Request) error {
 	ctx, cancel := context.WithTimeout(context.Background(), selfTestTimeout)
 	defer cancel()
-	err := t.judge(ctx)
+	err := t.judgeSmallVM(ctx)
 	t.slow.Store(err != nil)
 	return err
 }
@@ -46,8 +46,8 @@ func (t *SelfTest) Check(*http.Request) error {
 // Slow reports whether the last check failed.
 func (t *SelfTest) Slow() bool { return t.slow.Load() }
 
-// judge judges the VM within the time of the context.
-func (t *SelfTest) judge(ctx context.Context) error {
+// judgeSmallVM judges the VM within the time of the context.
+func (t *SelfTest) judgeSmallVM(ctx context.Context) error {
 	began := time.Now()
 	err := t.server.capacity.Acquire(ctx, selfTestSize)
 	if err == nil {

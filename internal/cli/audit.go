@@ -40,7 +40,7 @@ func auditCommand(s *cmdutil.Session) *cobra.Command {
 	all := flags.BoolP("all-namespaces", "A", false, "audit all namespaces, and the kinds that have no namespace")
 	flags.StringSliceVarP(&o.Files.Names, "filename", "f", nil, "file, directory or - with a dump of a cluster, instead of the cluster")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		found, err := o.run(cmd.Context(), *all)
+		found, err := o.makeAudit(cmd.Context(), *all)
 		if err != nil {
 			return err
 		}
@@ -53,8 +53,8 @@ func auditCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// run audits the dump if the user named one, and otherwise the cluster.
-func (o *auditRun) run(ctx context.Context, everywhere bool) (*audit.Audit, error) {
+// makeAudit audits the dump if the user named one, and otherwise the cluster.
+func (o *auditRun) makeAudit(ctx context.Context, everywhere bool) (*audit.Audit, error) {
 	if o.Files.Named() {
 		dump, err := o.Files.ReadDump()
 		if err != nil {
@@ -150,7 +150,7 @@ func (o *auditRun) printCounts(a *audit.Audit) {
 	}
 	if n := len(a.Incomplete); n > 0 {
 		say("%s to an instancetype or preference that was not found, and the rules that need it did not judge them, for example %s",
-			counted(n, "VM refers", "VMs refer"), a.Incomplete[0])
+			countText(n, "VM refers", "VMs refer"), a.Incomplete[0])
 	}
 	for _, n := range a.Namespaces {
 		say("namespace %s has label kilnvm.io/admission: %s", n.Name, n.Admission)
@@ -189,8 +189,8 @@ func reasons(all []audit.Unjudged) (lines []string) {
 	return lines
 }
 
-// counted returns a number with the form of a noun for it.
-func counted(n int, one, many string) string {
+// countText returns a number with the form of a noun for it.
+func countText(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}

@@ -30,9 +30,9 @@ type Reading struct {
 	object *v1.KubeVirt
 }
 
-// Beside returns the configuration if KubeVirt runs the guests: as the KubeVirt of a version reads it. 0 stands for the version that the cluster runs, or the
-// newest if that is not known.
-func (r Reading) Beside(version config.Version) config.Cluster {
+// BesideKubeVirt returns the configuration if KubeVirt runs the guests: as the KubeVirt of a version reads it. 0 stands for the version that the cluster runs,
+// or the newest if that is not known.
+func (r Reading) BesideKubeVirt(version config.Version) config.Cluster {
 	switch {
 	case r.object == nil && version == 0:
 		return r.Cluster
@@ -53,11 +53,11 @@ func versionOf(object *v1.KubeVirt) (config.Version, []string) {
 		return 0, nil
 	}
 	version, err := config.ParseVersion(text)
-	if err == nil && version == version.Known() {
+	if err == nil && version == version.Nearest() {
 		return version, nil
 	}
 	return version, []string{fmt.Sprintf("status.observedKubeVirtVersion is '%.64s', and Kiln knows %s to %s: the rules of %s apply, unless --kubevirt-version "+
-		"names another version", text, config.Oldest, config.Newest, version.Known())}
+		"names another version", text, config.Oldest, config.Newest, version.Nearest())}
 }
 
 // clusterOf returns the configuration of a KubeVirt object that has no mistake, as a version reads it.
@@ -102,20 +102,20 @@ func readObject(ctx context.Context, reader client.Reader) (Reading, error) {
 	first := slices.MinFunc(list.Items, func(a, b v1.KubeVirt) int {
 		return strings.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)
 	})
-	return reading(fmt.Sprintf("KubeVirt %s/%s", first.Namespace, first.Name), &first)
+	return newReading(fmt.Sprintf("KubeVirt %s/%s", first.Namespace, first.Name), &first)
 }
 
 // readFile reads a configuration that is the content of a file.
 func readFile(file string, data []byte) (Reading, error) {
-	object, err := decode(data)
+	object, err := decodeKubeVirt(data)
 	if err != nil {
 		return Reading{}, fmt.Errorf("%s: %w", file, err)
 	}
-	return reading(file, object)
+	return newReading(file, object)
 }
 
-// reading returns the configuration of an object. Its error names every wrong field.
-func reading(source string, object *v1.KubeVirt) (Reading, error) {
+// newReading returns the configuration of an object. Its error names every wrong field.
+func newReading(source string, object *v1.KubeVirt) (Reading, error) {
 	cluster, warnings, err := fromObject(object)
 	if err != nil {
 		return Reading{}, fmt.Errorf("%s: %w", source, err)
@@ -135,14 +135,14 @@ func FrontendProfiles(ctx context.Context, reader client.Reader) ([]v1alpha1.Fro
 // Parse reads a configuration from YAML or JSON: a KubeVirt object, or the value of its spec.configuration, with or without the key 'configuration'. Unknown
 // fields are errors. The warnings name the fields that have no effect.
 func Parse(data []byte) (config.Cluster, []string, error) {
-	object, err := decode(data)
+	object, err := decodeKubeVirt(data)
 	if err != nil {
 		return config.Cluster{}, nil, err
 	}
 	return fromObject(object)
 }
 
-func decode(data []byte) (*v1.KubeVirt, error) {
+func decodeKubeVirt(data []byte) (*v1.KubeVirt, error) {
 	var kind struct {
 		Kind          string `json:"kind"`
 		Configuration any    `json:"configuration"`

@@ -31,7 +31,7 @@ func TestVersions(t *testing.T) {
 		{"sha256:0123", 0, config.Newest, "--kubevirt-version"},
 		{"v1.9.0", 8, 8, ""}, {"", 7, 7, ""},
 	} {
-		read, err := reading("here", installedVersion(test.status))
+		read, err := newReading("here", installedVersion(test.status))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +58,7 @@ func TestUpgradedKubeVirt(t *testing.T) {
 		status string
 		want   config.Version
 	}{{"", 9}, {"v1.7.0", 7}, {"v1.8.2", 8}, {"v1.9.0", 9}} {
-		read, err := reading("here", installedVersion(step.status))
+		read, err := newReading("here", installedVersion(step.status))
 		if err != nil {
 			t.Fatal(err)
 		}

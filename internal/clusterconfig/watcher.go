@@ -257,7 +257,7 @@ func (w *Watcher) withoutProfile() config.Cluster {
 		read = *w.read
 	}
 	if w.runByKubeVirt {
-		return read.Beside(w.KubeVirtVersion).InstalledIn(w.Installation)
+		return read.BesideKubeVirt(w.KubeVirtVersion).InstalledIn(w.Installation)
 	}
 	return read.InstalledIn(w.Installation)
 }

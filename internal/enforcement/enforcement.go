@@ -19,8 +19,8 @@ const (
 	Warn = "Warn"
 )
 
-// Check returns an error if the value of --enforcement does not exist.
-func Check(value string) error {
+// CheckValue returns an error if the value of --enforcement does not exist.
+func CheckValue(value string) error {
 	if value != Enforce && value != Warn {
 		return fmt.Errorf("--enforcement is '%s', use %s or %s", value, Enforce, Warn)
 	}
@@ -41,8 +41,8 @@ func In(namespace metav1.Object, general string) (value, wrong string) {
 	return general, ""
 }
 
-// Refusing returns a selector of the namespaces in which In returns Enforce, and of none that has label kilnvm.io/admission: disabled.
-func Refusing(general string) *metav1.LabelSelector {
+// RefusingNamespaces returns a selector of the namespaces in which In returns Enforce. It does not select namespaces with label kilnvm.io/admission: disabled.
+func RefusingNamespaces(general string) *metav1.LabelSelector {
 	one := metav1.LabelSelectorRequirement{Key: v1alpha1.LabelAdmission, Operator: metav1.LabelSelectorOpNotIn,
 		Values: []string{v1alpha1.AdmissionDisabled, v1alpha1.AdmissionWarn}}
 	if general == Warn {

@@ -31,7 +31,7 @@ func TestIn(t *testing.T) {
 		if got, wrong := In(namespace, test.general); got != test.want || wrong != test.wrong {
 			t.Errorf("%s, '%s': %s, %s", test.general, test.label, got, wrong)
 		}
-		refuses, err := metav1.LabelSelectorAsSelector(Refusing(test.general))
+		refuses, err := metav1.LabelSelectorAsSelector(RefusingNamespaces(test.general))
 		if err != nil || refuses.Matches(labels.Set(namespace.Labels)) != (test.want == Enforce) {
 			t.Errorf("%s, '%s': %s selects %v", test.general, test.label, refuses, namespace.Labels)
 		}
@@ -40,7 +40,7 @@ func TestIn(t *testing.T) {
 		t.Errorf("an empty value: %s, %s", got, wrong)
 	}
 	for value, fine := range map[string]bool{Enforce: true, Warn: true, "warn": false, "": false} {
-		if err := Check(value); (err == nil) != fine {
+		if err := CheckValue(value); (err == nil) != fine {
 			t.Errorf("'%s': %v", value, err)
 		}
 	}

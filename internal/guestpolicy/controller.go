@@ -103,7 +103,7 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	}
 	judged := stored.DeepCopy()
 	meta.SetStatusCondition(&judged.Status.Conditions, acceptedCondition(&stored))
-	if denies(&stored) {
+	if refusesObjects(&stored) {
 		meta.SetStatusCondition(&judged.Status.Conditions, enforcedCondition(&stored, asked))
 	} else {
 		meta.RemoveStatusCondition(&judged.Status.Conditions, v1alpha1.ConditionEnforced)
@@ -141,7 +141,7 @@ func (c *Controller) registerWebhooks(ctx context.Context) (asked, error) {
 	next := into.DeepCopy()
 	next.Webhooks = FailClosed(of.Webhooks, policies.Items)
 	for i := range next.Webhooks {
-		next.Webhooks[i].NamespaceSelector = intersection(next.Webhooks[i].NamespaceSelector, c.Refusing)
+		next.Webhooks[i].NamespaceSelector = intersectSelectors(next.Webhooks[i].NamespaceSelector, c.Refusing)
 	}
 	if !equality.Semantic.DeepEqual(into.Webhooks, next.Webhooks) {
 		err = client.IgnoreNotFound(objects.Patch(ctx, c.Client, next, into))

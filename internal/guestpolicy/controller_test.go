@@ -67,7 +67,7 @@ func named(name string, webhooks []admissionv1.ValidatingWebhook) *admissionv1.V
 	return &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: name}, Webhooks: webhooks}
 }
 
-// TestEnforced: kiln-policies has webhooks while a policy denies, and the condition of the policy says so. Without the configurations nothing is created.
+// TestEnforced: kiln-policies has webhooks while a policy denies, and condition Enforced of the policy is True. A missing configuration is not created.
 func TestEnforced(t *testing.T) {
 	deny, skipped, warns := written("deny", "1", 3, "true"), written("skipped", "2", 3, "true"), written("warns", "3", 3, "true")
 	skipped.Spec.FailurePolicy = v1alpha1.PolicyIgnore
@@ -161,7 +161,7 @@ func TestNamespacesThatWait(t *testing.T) {
 		c := newController(t, written("a", "1", 1, "true"), &admissionv1.ValidatingWebhookConfiguration{
 			ObjectMeta: metav1.ObjectMeta{Name: validating}, Webhooks: installedHooks(admissionv1.Ignore)},
 			&admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: registered}})
-		c.Refusing = enforcement.Refusing(general)
+		c.Refusing = enforcement.RefusingNamespaces(general)
 		if _, err := c.Reconcile(t.Context(), ctrl.Request{}); err != nil {
 			t.Fatal(err)
 		}

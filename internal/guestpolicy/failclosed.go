@@ -38,7 +38,7 @@ type scope struct {
 // FailClosed returns copies, with failurePolicy Fail, of the webhooks that judge policies and have failurePolicy Ignore. They select what the policies with
 // action Deny may refuse. Policies with failurePolicy Ignore do not count. The copies contain everything else of their originals: service, CA, conditions.
 func FailClosed(webhooks []admissionv1.ValidatingWebhook, policies []v1alpha1.GuestPolicy) (closed []admissionv1.ValidatingWebhook) {
-	scopes := denied(policies)
+	scopes := scopesThatDeny(policies)
 	for _, name := range slices.Sorted(maps.Keys(scopes)) {
 		for _, original := range webhooks {
 			resource, judges := judging[original.Name]
@@ -50,38 +50,39 @@ func FailClosed(webhooks []admissionv1.ValidatingWebhook, policies []v1alpha1.Gu
 	return closed
 }
 
-// denied returns the scopes of the policies that deny also while Kiln does not answer, by a part of a webhook's name.
-func denied(policies []v1alpha1.GuestPolicy) map[string]scope {
+// scopesThatDeny returns the scopes of the policies that deny also while Kiln does not answer, by a part of a webhook's name.
+func scopesThatDeny(policies []v1alpha1.GuestPolicy) map[string]scope {
 	scopes, whole := map[string]scope{}, scope{}
 	for i := range policies {
-		if !denies(&policies[i]) || policies[i].Spec.FailurePolicy == v1alpha1.PolicyIgnore {
+		if !refusesObjects(&policies[i]) || policies[i].Spec.FailurePolicy == v1alpha1.PolicyIgnore {
 			continue
 		}
 		match := policies[i].Spec.MatchConstraints
-		one := scope{namespaces: usable(match.NamespaceSelector), objects: usable(match.ObjectSelector), resources: match.Resources, operations: match.Operations}
+		one := scope{namespaces: usableSelector(match.NamespaceSelector), objects: usableSelector(match.ObjectSelector), resources: match.Resources,
+			operations: match.Operations}
 		if len(one.resources) == 0 {
 			one.resources = []v1alpha1.GuestPolicyResource{v1alpha1.PolicyVirtualMachines, v1alpha1.PolicyVirtualMachineInstances}
 		}
 		if len(one.operations) == 0 {
 			one.operations = []v1alpha1.GuestPolicyOperation{v1alpha1.PolicyCreate, v1alpha1.PolicyUpdate}
 		}
-		scopes[one.name()] = one.with(scopes[one.name()])
-		whole = whole.with(one)
+		scopes[one.nameOfSelectors()] = one.mergeScope(scopes[one.nameOfSelectors()])
+		whole = whole.mergeScope(one)
 	}
-	if _, all := scopes[whole.name()]; all || len(scopes) > mostScopes {
-		return map[string]scope{whole.name(): whole}
+	if _, all := scopes[whole.nameOfSelectors()]; all || len(scopes) > mostScopes {
+		return map[string]scope{whole.nameOfSelectors(): whole}
 	}
 	return scopes
 }
 
-// denies reports whether a policy refuses objects.
-func denies(policy *v1alpha1.GuestPolicy) bool {
+// refusesObjects reports whether a policy refuses objects.
+func refusesObjects(policy *v1alpha1.GuestPolicy) bool {
 	return len(policy.Spec.ValidationActions) == 0 || slices.Contains(policy.Spec.ValidationActions, v1alpha1.PolicyDeny)
 }
 
-// usable returns a selector that the API server accepts in a webhook, or nil for one that selects everything. A policy with an invalid selector does not
-// compile, and fails for every object.
-func usable(selector *metav1.LabelSelector) *metav1.LabelSelector {
+// usableSelector returns a selector that the API server accepts in a webhook, or nil for one that selects everything. A policy with an invalid selector does
+// not compile, and fails for every object.
+func usableSelector(selector *metav1.LabelSelector) *metav1.LabelSelector {
 	parsed, err := metav1.LabelSelectorAsSelector(selector)
 	if selector == nil || err != nil || parsed.Empty() {
 		return nil
@@ -89,8 +90,8 @@ func usable(selector *metav1.LabelSelector) *metav1.LabelSelector {
 	return selector
 }
 
-// name returns a text that is equal for scopes with the same selectors, and that names of webhooks may contain.
-func (s scope) name() string {
+// nameOfSelectors returns a text that is equal for scopes with the same selectors, and that names of webhooks may contain.
+func (s scope) nameOfSelectors() string {
 	if s.namespaces == nil && s.objects == nil {
 		return "deny"
 	}
@@ -102,14 +103,14 @@ func (s scope) name() string {
 	return "deny-" + hex.EncodeToString(digest[:4])
 }
 
-// with returns the scope with the resources and operations of another one, too.
-func (s scope) with(other scope) scope {
-	s.resources = union(s.resources, other.resources)
-	s.operations = union(s.operations, other.operations)
+// mergeScope returns the scope mergeScope the resources and operations of another one, too.
+func (s scope) mergeScope(other scope) scope {
+	s.resources = mergeSorted(s.resources, other.resources)
+	s.operations = mergeSorted(s.operations, other.operations)
 	return s
 }
 
-func union[T cmp.Ordered](a, b []T) []T {
+func mergeSorted[T cmp.Ordered](a, b []T) []T {
 	all := slices.Concat(a, b)
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -121,8 +122,8 @@ func (s scope) closedCopy(original admissionv1.ValidatingWebhook, name string) a
 	closed.Name = name + "." + original.Name
 	closed.FailurePolicy = new(admissionv1.Fail)
 	closed.TimeoutSeconds = new(max(leastTimeout, *cmp.Or(original.TimeoutSeconds, new(int32(leastTimeout)))))
-	closed.NamespaceSelector = intersection(original.NamespaceSelector, s.namespaces)
-	closed.ObjectSelector = intersection(original.ObjectSelector, s.objects)
+	closed.NamespaceSelector = intersectSelectors(original.NamespaceSelector, s.namespaces)
+	closed.ObjectSelector = intersectSelectors(original.ObjectSelector, s.objects)
 	for i := range closed.Rules {
 		closed.Rules[i].Operations = slices.DeleteFunc(closed.Rules[i].Operations, func(operation admissionv1.OperationType) bool {
 			return !slices.Contains(s.operations, v1alpha1.GuestPolicyOperation(operation))
@@ -131,8 +132,8 @@ func (s scope) closedCopy(original admissionv1.ValidatingWebhook, name string) a
 	return closed
 }
 
-// intersection returns a selector of what both selectors select. nil selects everything.
-func intersection(a, b *metav1.LabelSelector) *metav1.LabelSelector {
+// intersectSelectors returns a selector of what both selectors select. nil selects everything.
+func intersectSelectors(a, b *metav1.LabelSelector) *metav1.LabelSelector {
 	all := &metav1.LabelSelector{}
 	for _, one := range []*metav1.LabelSelector{a, b} {
 		if one == nil {

@@ -208,7 +208,7 @@ func (r *hardwareReconciler) countBoot(ctx context.Context, o guestObjects) erro
 	if o.vm != nil {
 		about = o.vm
 	}
-	if note := record.Newer(booted); note != "" {
+	if note := record.DescribeNewer(booted); note != "" {
 		r.events.Eventf(about, nil, corev1.EventTypeWarning, v1alpha1.ReasonHardwareChanged, "Reconcile", "%s", condition.Note(note))
 	}
 	previous := r.lastBoots.remove(client.ObjectKeyFromObject(o.vmi))

@@ -45,7 +45,7 @@ func (b *Bench) Configuration(ctx context.Context, in manifest.Inputs) (clusterc
 	runs, more, err := b.kubeVirtGuests(ctx, in)
 	if runs {
 		assumed := read.Limits.Assumed
-		read.Cluster = read.Beside(b.KubeVirtVersion)
+		read.Cluster = read.BesideKubeVirt(b.KubeVirtVersion)
 		read.Limits.Assumed = assumed
 	}
 	read.Limits.KubeVirtGuests = runs

@@ -182,7 +182,7 @@ func (r *run) attachDefaultDevices() {
 }
 
 func (r *run) applyPreference() {
-	instancetype.ApplyPreference(r.preferred(), r.vmi, r.log)
+	instancetype.ApplyPreference(r.appliedPreferences(), r.vmi, r.log)
 	if p := r.in.Set.Preference; p != nil {
 		annotateSource(r.vmi, p.Source)
 	}
@@ -214,11 +214,11 @@ func (r *run) fillPresets() {
 	}
 }
 
-// preferred returns the set with only those preferences that the version of KubeVirt applies. Until v1.8 a preference adds no panic device, and its API has
-// neither a video type nor encryption.
-func (r *run) preferred() instancetype.Set {
+// appliedPreferences returns the set with only those preferences that the version of KubeVirt applies. Until v1.8 a preference adds no panic device, and its
+// API has neither a video type nor encryption.
+func (r *run) appliedPreferences() instancetype.Set {
 	set := r.in.Set
-	if set.Preference == nil || r.in.Cluster.Limits.Version.Known() >= 9 {
+	if set.Preference == nil || r.in.Cluster.Limits.Version.Nearest() >= 9 {
 		return set
 	}
 	older := *set.Preference
@@ -243,7 +243,7 @@ func (r *run) fillDefaults() {
 	before := maps.Clone(r.vmi.Annotations)
 	defer func() {
 		for key, since := range annotationsSince {
-			if _, written := before[key]; !written && r.in.Cluster.Limits.Version.Known() < since {
+			if _, written := before[key]; !written && r.in.Cluster.Limits.Version.Nearest() < since {
 				delete(r.vmi.Annotations, key)
 			}
 		}

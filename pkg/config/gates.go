@@ -187,7 +187,7 @@ var earlier = map[Version]map[string]Stage{
 
 // StageOf returns the maturity of a gate in a version; empty for a gate that the version does not have.
 func (v Version) StageOf(gate string) Stage {
-	for at := v.Known(); at < Newest; at++ {
+	for at := v.Nearest(); at < Newest; at++ {
 		if stage, differs := earlier[at][gate]; differs {
 			return stage
 		}
@@ -196,7 +196,7 @@ func (v Version) StageOf(gate string) Stage {
 }
 
 // betaIsOn reports whether Beta gates are on by default. Until v1.8 featureGates must list them, and disabledFeatureGates has no effect.
-func (v Version) betaIsOn() bool { return v.Known() >= 9 }
+func (v Version) betaIsOn() bool { return v.Nearest() >= 9 }
 
 // Warnings returns a warning for each listed gate that has no effect: an unknown gate, and a GA gate that is disabled.
 func (v Version) Warnings(cfg v1.KubeVirtConfiguration) (warnings []string) {

@@ -44,7 +44,7 @@ func FromKubeVirt(cfg v1.KubeVirtConfiguration) (Cluster, field.ErrorList) {
 
 // FromKubeVirt returns what spec.configuration means in this version of KubeVirt, or in the nearest known one.
 func (v Version) FromKubeVirt(cfg v1.KubeVirtConfiguration) (Cluster, field.ErrorList) {
-	v = v.Known()
+	v = v.Nearest()
 	root := field.NewPath("spec", "configuration")
 	gates, errs := v.gatesOf(cfg.DeveloperConfiguration, root.Child("developerConfiguration"))
 	c := Cluster{Frontend: frontendDefaults(cfg, gates), Limits: Limits{Version: v, Gates: gates, BridgeOnPodNetwork: true}, Policy: v1.Reference}

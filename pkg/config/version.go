@@ -27,8 +27,8 @@ func ParseVersion(text string) (Version, error) {
 	return Version(number), nil
 }
 
-// Known returns the nearest version from Oldest to Newest.
-func (v Version) Known() Version {
+// Nearest returns the nearest version from Oldest to Newest.
+func (v Version) Nearest() Version {
 	if v == 0 {
 		return Newest
 	}

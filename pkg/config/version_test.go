@@ -15,8 +15,8 @@ func TestParseVersion(t *testing.T) {
 		if got != test.want || (err != nil) != (test.want == 0) {
 			t.Errorf("%s: version %d, %v, want %d", test.text, got, err, test.want)
 		}
-		if err == nil && got.Known() != test.known {
-			t.Errorf("%s: the nearest version is %d, want %d", test.text, got.Known(), test.known)
+		if err == nil && got.Nearest() != test.known {
+			t.Errorf("%s: the nearest version is %d, want %d", test.text, got.Nearest(), test.known)
 		}
 	}
 	for _, text := range []string{"", "v1.8"} {
@@ -28,7 +28,7 @@ func TestParseVersion(t *testing.T) {
 			t.Errorf("'%s' is read and written as '%s', %v", text, again, err)
 		}
 	}
-	if Version(0).Known() != Newest || Version(0).String() != Newest.String() || Version(8).String() != "v1.8" {
+	if Version(0).Nearest() != Newest || Version(0).String() != Newest.String() || Version(8).String() != "v1.8" {
 		t.Error("the zero value is not the newest version")
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 )
 
-// Newer says that a record has a higher schemaVersion than this version of Kiln knows, and which of its fields a boot does not reproduce. It is empty for
-// other records and nil. The names of the fields are hostile input; the text has at most a few hundred bytes.
-func Newer(r *Record) string {
+// DescribeNewer says that a record has a higher schemaVersion than this version of Kiln knows, and which of its fields a boot does not reproduce. It is empty
+// for other records and nil. The names of the fields are hostile input; the text has at most a few hundred bytes.
+func DescribeNewer(r *Record) string {
 	if r == nil || r.SchemaVersion <= v1alpha1.HardwareRecordVersion {
 		return ""
 	}

@@ -75,11 +75,12 @@ func TestUnknownFieldsOfNone(t *testing.T) {
 // TestNewer: the text names what a boot does not reproduce, and stays short for hostile records.
 func TestNewer(t *testing.T) {
 	t.Parallel()
-	if text := Newer(read(t, later)); !strings.Contains(text, "schemaVersion 3") || !strings.HasSuffix(text, "does not reproduce, 'cpu', 'firmwareBuild'") {
+	text := DescribeNewer(read(t, later))
+	if !strings.Contains(text, "schemaVersion 3") || !strings.HasSuffix(text, "does not reproduce, 'cpu', 'firmwareBuild'") {
 		t.Error(text)
 	}
 	for _, current := range []*Record{nil, {}, {SchemaVersion: 1}, {Unknown: map[string]json.RawMessage{"cpu": nil}}} {
-		if text := Newer(current); text != "" {
+		if text := DescribeNewer(current); text != "" {
 			t.Errorf("%+v: %s", current, text)
 		}
 	}
@@ -88,7 +89,7 @@ func TestNewer(t *testing.T) {
 	for i := range 1000 {
 		hostile.Unknown[fmt.Sprintf("%d\n%s", i, strings.Repeat("x", 1000))] = json.RawMessage("1")
 	}
-	if text := Newer(hostile); len(text) > 1000 || strings.Contains(text, "\n") || !strings.Contains(text, "992 more") {
+	if text := DescribeNewer(hostile); len(text) > 1000 || strings.Contains(text, "\n") || !strings.Contains(text, "992 more") {
 		t.Errorf("%d bytes: %s", len(text), text)
 	}
 }

@@ -25,7 +25,7 @@ var deviceRules = []guestRule{
 		{Name: "devices/sound-model", MendedBy: byPreference},
 		{Name: "devices/sound-name", MendedBy: byPreference},
 	}},
-	{video, []Rule{
+	{videoDevice, []Rule{
 		{Name: "devices/video-gate", MendedBy: byPreference, Until: 8},
 		{Name: "devices/video-graphics", MendedBy: byPreference},
 		{Name: "devices/video-type-given", KubeVirt: KubeVirtRefusesVMI, MendedBy: byCompletion | byPreference},
@@ -93,8 +93,8 @@ var videoModels = map[string][]string{
 	s390x: {"virtio"},
 }
 
-// video is validateVideoConfig too. A type without a graphics device would configure nothing.
-func video(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
+// videoDevice is validateVideoConfig too. A type without a graphics device would configure nothing.
+func videoDevice(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	video := spec.Domain.Devices.Video
 	if video == nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 // Kiln supports the architecture, and the administrator permits the machine type.
 
 var machineRules = []guestRule{
-	{architecture, []Rule{
+	{guestArchitecture, []Rule{
 		{Name: "machine/architecture", KubeVirt: KubeVirtRefusesVMI, MendedBy: byCompletion | byPreference},
 		{Name: "machine/architecture-gate", MendedBy: byPreference, Until: 7},
 	}},
@@ -37,9 +37,9 @@ const (
 	s390x = "s390x"
 )
 
-// architecture is ValidateVirtualMachineInstancePerArch, which KubeVirt applies to VMIs only, and validateArchitecture of v1.7. The latter compares with the
-// architecture of virt-api, for which the default architecture of the cluster stands here.
-func architecture(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) field.ErrorList {
+// guestArchitecture is ValidateVirtualMachineInstancePerArch, which KubeVirt applies to VMIs only, and validateArchitecture of v1.7. The latter compares with
+// the guestArchitecture of virt-api, for which the default guestArchitecture of the cluster stands here.
+func guestArchitecture(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) field.ErrorList {
 	at := path.Child("architecture")
 	errs := supported(at, spec.Architecture, amd64, arm64, s390x).WithOrigin("machine/architecture")
 	if len(errs) == 0 && spec.Architecture != limits.Architecture {

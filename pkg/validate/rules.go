@@ -84,9 +84,9 @@ var declared = byName(
 	rulesOf(instancetypeRules), rulesOf(preferenceRules), rulesOf(presetRules), rulesOf(recordRules), rulesOf(countRules), rulesOf(embeddedRules),
 )
 
-// holds reports whether a version of KubeVirt has the rule.
-func (r Rule) holds(version config.Version) bool {
-	version = version.Known()
+// holdsFor reports whether a version of KubeVirt has the rule.
+func (r Rule) holdsFor(version config.Version) bool {
+	version = version.Nearest()
 	return version >= r.Since && (r.Until == 0 || version <= r.Until)
 }
 
@@ -95,7 +95,7 @@ func ofVersion(errs field.ErrorList, version config.Version) field.ErrorList {
 	if len(errs) == 0 {
 		return nil // as for most VMIs
 	}
-	return slices.DeleteFunc(errs, func(err *field.Error) bool { return !declared[err.Origin].holds(version) })
+	return slices.DeleteFunc(errs, func(err *field.Error) bool { return !declared[err.Origin].holdsFor(version) })
 }
 
 func rulesOf[F any](all []judgement[F]) (rules []Rule) {

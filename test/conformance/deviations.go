@@ -215,7 +215,7 @@ var matcherName = regexp.MustCompile(`^spec\.(instancetype|preference)\.name$`)
 
 // holds reports whether a version of KubeVirt differs.
 func (d deviation) holds(version config.Version) bool {
-	version = version.Known()
+	version = version.Nearest()
 	return version >= d.since && (d.until == 0 || version <= d.until)
 }
 

@@ -85,7 +85,7 @@ func (g space) sees(what string, has func(guest.Report) bool) (report guest.Repo
 	return report
 }
 
-// hasDisk tells whether a guest has a disk with a serial number, of the size of claim.
+// hasDisk reports whether a guest has a disk with a serial number, of the size of claim.
 func hasDisk(serial string) func(guest.Report) bool {
 	return func(r guest.Report) bool {
 		return slices.ContainsFunc(r.Disks, func(d guest.Disk) bool { return d.Serial == serial && d.Bytes == claimed })

@@ -107,7 +107,7 @@ func withoutAnnotations(object *unstructured.Unstructured) map[string]any {
 	return object.Object
 }
 
-// has tells whether a new object is one of those that Kiln has.
+// has reports whether a new object is one of the objects of Kiln.
 func (p presence) has(g space, object *unstructured.Unstructured) bool {
 	kind, name, namespace := object.GetKind(), object.GetName(), object.GetNamespace()
 	switch {

@@ -50,7 +50,7 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 	c.judge = &judge{client: c.Client, live: c.Live, reviewer: c.Reviewer, events: c.Events, now: c.Now, namespaces: c.Namespaces,
 		limit:           rate.NewLimiter(judgements, judgements),
 		policiesChanged: make(chan event.GenericEvent, 1), seen: map[types.NamespacedName]*seenVM{}}
-	if err := c.judge.register(mgr); err != nil {
+	if err := c.judge.registerController(mgr); err != nil {
 		return err
 	}
 	guests := ctrl.NewControllerManagedBy(mgr).Named("kubevirthardware").

@@ -95,7 +95,7 @@ func (r *hardwareReconciler) recordHardware(ctx context.Context, key types.Names
 		r.reportNotRecorded(vm, errs)
 		return nil
 	}
-	if note := record.Newer(earlier); note != "" {
+	if note := record.DescribeNewer(earlier); note != "" {
 		r.events.Eventf(vm, nil, corev1.EventTypeWarning, v1alpha1.ReasonHardwareChanged, "Reconcile", "%s", condition.Note(note))
 	}
 	return r.writeHardware(ctx, guest{vm, vmi, hardware}, earlier, &made)

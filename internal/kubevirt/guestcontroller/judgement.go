@@ -89,8 +89,8 @@ type version struct {
 	metadata   [sha256.Size]byte
 }
 
-// register adds the controller to a manager.
-func (j *judge) register(mgr ctrl.Manager) error {
+// registerController adds the controller to a manager.
+func (j *judge) registerController(mgr ctrl.Manager) error {
 	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []ctrl.Request { return j.everyVM(ctx) })
 	vms := ctrl.NewControllerManagedBy(mgr).Named("kubevirtjudgement").
 		For(&v1.VirtualMachine{}).
@@ -165,7 +165,7 @@ func (j *judge) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 		seen.judged, seen.refused = now, refused
 		j.count()
 	}
-	if err := j.report(ctx, vm, seen.refused); err != nil {
+	if err := j.reportRefusal(ctx, vm, seen.refused); err != nil {
 		return ctrl.Result{}, err
 	}
 	if seen.refused != "" {
@@ -236,11 +236,11 @@ func (j *judge) judgeVM(ctx context.Context, cached *v1.VirtualMachine) (string,
 	if refusal != nil {
 		mistakes = append(mistakes, refusal.Errors...)
 	}
-	return refusalText(append(mistakes, violations(reviewed.Policies)...)), nil
+	return refusalText(append(mistakes, errorsOfDenials(reviewed.Policies)...)), nil
 }
 
-// violations returns the errors of policies that deny. A review of a stored VM has none.
-func violations(result policy.Result) (errs field.ErrorList) {
+// errorsOfDenials returns the errors of policies that deny. A review of a stored VM has none.
+func errorsOfDenials(result policy.Result) (errs field.ErrorList) {
 	for _, violation := range result.Violations {
 		if slices.Contains(violation.Actions, v1alpha1.PolicyDeny) {
 			errs = append(errs, violation.Err)
@@ -257,8 +257,8 @@ func refusalText(mistakes field.ErrorList) string {
 	return condition.Note(condition.OneLine(condition.Mistakes(mistakes)))
 }
 
-// report writes the annotation if it differs, and an event if the VM has become one that is refused.
-func (j *judge) report(ctx context.Context, vm *v1.VirtualMachine, refused string) error {
+// reportRefusal writes the annotation if it differs, and an event if the VM has become one that is refused.
+func (j *judge) reportRefusal(ctx context.Context, vm *v1.VirtualMachine, refused string) error {
 	if vm.Annotations[v1alpha1.AnnotationRefused] == refused {
 		return nil
 	}

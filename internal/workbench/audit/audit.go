@@ -112,48 +112,48 @@ func OfCluster(ctx context.Context, b *workbench.Bench, cluster client.Reader, n
 	reader := objects.Served{Reader: objects.Remember(cluster)}
 	a := newAuditor(b, manifest.Inputs{Reader: reader, OfCluster: true})
 	if err := a.readPolicies(ctx); err != nil {
-		return a.result(), err
+		return a.sortedAudit(), err
 	}
 	served := false
 	for _, kind := range kinds {
 		if namespace != "" && manifest.ClusterKinds[kind.Kind] {
 			continue
 		}
-		err := manifest.EachPage(ctx, cluster, kind, namespace, func(page []manifest.Object) error { return a.judge(ctx, page) })
+		err := manifest.EachPage(ctx, cluster, kind, namespace, func(page []manifest.Object) error { return a.judgePage(ctx, page) })
 		switch {
 		case meta.IsNoMatchError(err):
 			continue
 		case apierrors.IsForbidden(err):
 			a.Unjudged = append(a.Unjudged, Unjudged{kind.Kind, err.Error()})
 		case err != nil:
-			return a.result(), err
+			return a.sortedAudit(), err
 		}
 		served = true
 	}
 	if !served {
-		return a.result(), errors.New("the cluster serves no VirtualMachines: it has no KubeVirt")
+		return a.sortedAudit(), errors.New("the cluster serves no VirtualMachines: it has no KubeVirt")
 	}
-	return a.result(), a.readNamespaces(ctx, cluster, namespace)
+	return a.sortedAudit(), a.readNamespaces(ctx, cluster, namespace)
 }
 
 // OfDump audits the objects of files.
 func OfDump(ctx context.Context, b *workbench.Bench, dump *manifest.Dump) (*Audit, error) {
 	a := newAuditor(b, dump.Inputs)
 	if err := a.readPolicies(ctx); err != nil {
-		return a.result(), err
+		return a.sortedAudit(), err
 	}
 	judged := slices.DeleteFunc(slices.Clone(dump.Named), func(o manifest.Object) bool {
 		return o.Fault == nil && !slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool { return k.GroupKind() == o.GroupVersionKind().GroupKind() })
 	})
 	for page := judged; ; {
-		if err := a.judge(ctx, page); err != nil {
-			return a.result(), err
+		if err := a.judgePage(ctx, page); err != nil {
+			return a.sortedAudit(), err
 		}
 		if page = dump.NextGuests(manifest.PageSize); len(page) == 0 {
 			break
 		}
 	}
-	return a.result(), a.readNamespaces(ctx, dump.Reader, "")
+	return a.sortedAudit(), a.readNamespaces(ctx, dump.Reader, "")
 }
 
 // readPolicies reads the GuestPolicies once, with the warnings about them.

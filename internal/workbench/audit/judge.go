@@ -40,8 +40,8 @@ func newAuditor(b *workbench.Bench, in manifest.Inputs) *auditor {
 	}}
 }
 
-// judge judges some objects, and adds the results. VMs that would be refused as a create are judged twice more: as an update, and as the VMI of a start.
-func (a *auditor) judge(ctx context.Context, page []manifest.Object) error {
+// judgePage judges some objects, and adds the results. VMs that would be refused as a create are judged twice more: as an update, and as the VMI of a start.
+func (a *auditor) judgePage(ctx context.Context, page []manifest.Object) error {
 	page = slices.DeleteFunc(page, func(o manifest.Object) bool {
 		again := o.Fault == nil && a.seen[o.Name()]
 		a.seen[o.Name()] = true
@@ -51,7 +51,7 @@ func (a *auditor) judge(ctx context.Context, page []manifest.Object) error {
 		// A stored VM is judged as its owner would create it again. A stored VMI has fields that only controllers write.
 		page[i].Stored = page[i].GetKind() != v1.VirtualMachineGroupVersionKind.Kind
 	}
-	created, err := a.review(ctx, page, false)
+	created, err := a.reviewObjects(ctx, page, false)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (a *auditor) judge(ctx context.Context, page []manifest.Object) error {
 		}
 		starts = append(starts, start)
 	}
-	changed, err := a.review(ctx, vms, true)
+	changed, err := a.reviewObjects(ctx, vms, true)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (a *auditor) judge(ctx context.Context, page []manifest.Object) error {
 	onChange, onStart := byKey(changed), byKey(started)
 	for _, r := range created {
 		key := client.ObjectKeyFromObject(r)
-		a.add(r, onChange[key], onStart[key])
+		a.addResults(r, onChange[key], onStart[key])
 	}
 	return nil
 }
@@ -92,8 +92,8 @@ func byKey(all []workbench.Reviewed) map[client.ObjectKey]workbench.Reviewed {
 	return found
 }
 
-// review reviews objects. Objects that it leaves out are of no kind that Kiln judges.
-func (a *auditor) review(ctx context.Context, page []manifest.Object, updates bool) ([]workbench.Reviewed, error) {
+// reviewObjects reviews objects. Objects that it leaves out are of no kind that Kiln judges.
+func (a *auditor) reviewObjects(ctx context.Context, page []manifest.Object, updates bool) ([]workbench.Reviewed, error) {
 	in := a.in
 	if in.Named = page; len(page) == 0 {
 		return nil, ctx.Err()
@@ -122,7 +122,7 @@ func (a *auditor) reviewStarts(ctx context.Context, starts, vms []manifest.Objec
 	}
 	of := *a
 	of.in.Reader = objects.Layers{objects.New(scheme, owners...), a.in.Reader}
-	return of.review(ctx, starts, false)
+	return of.reviewObjects(ctx, starts, false)
 }
 
 // vmiOf returns the VMI that a controller creates when a VM starts.
@@ -135,8 +135,8 @@ func vmiOf(r workbench.Reviewed) (manifest.Object, error) {
 	return manifest.Stored(one), err // its asker is a controller
 }
 
-// add adds the results for one object: as a create, and for a VM that would be refused as a change and as a start.
-func (a *auditor) add(created, changed, started workbench.Reviewed) {
+// addResults adds the results for one object: as a create, and for a VM that would be refused as a change and as a start.
+func (a *auditor) addResults(created, changed, started workbench.Reviewed) {
 	if created.Fault != nil {
 		a.Unjudged = append(a.Unjudged, Unjudged{cmp.Or(created.Object.Name(), created.File()), created.Fault.Error()})
 		return
@@ -151,7 +151,7 @@ func (a *auditor) add(created, changed, started workbench.Reviewed) {
 		a.Incomplete = append(a.Incomplete, created.Object.Name())
 	}
 	object := Object{Kind: created.GetKind(), Namespace: created.GetNamespace(), Name: created.GetName()}
-	object.addAll(refusals(created), OnCreate, "")
+	object.addAll(refusalsOfCreate(created), OnCreate, "")
 	switch {
 	case created.GetKind() == v1.VirtualMachineGroupVersionKind.Kind:
 		object.addAll(changed.Verdict.Errors, OnChange, "")
@@ -168,7 +168,7 @@ func (a *auditor) add(created, changed, started workbench.Reviewed) {
 			finding.File, finding.Line = at.File, at.Number
 		}
 	}
-	a.count(object, created.Object.Name())
+	a.countFindings(object, created.Object.Name())
 	if over := len(object.Findings) - maxFindings; over > 0 {
 		object.Findings, object.More = object.Findings[:maxFindings], over
 	}
@@ -193,8 +193,8 @@ func (o *Object) addAll(errs field.ErrorList, request, prefix string) {
 	}
 }
 
-// count adds an object to the rules that refuse it.
-func (a *auditor) count(object Object, name string) {
+// countFindings adds an object to the rules that refuse it.
+func (a *auditor) countFindings(object Object, name string) {
 	counted := map[string]map[string]bool{}
 	for _, f := range object.Findings {
 		rule := a.rules[f.Rule]
@@ -215,8 +215,8 @@ func (a *auditor) count(object Object, name string) {
 	}
 }
 
-// result returns the audit, sorted.
-func (a *auditor) result() *Audit {
+// sortedAudit returns the audit, sorted.
+func (a *auditor) sortedAudit() *Audit {
 	a.Rules = a.Rules[:0]
 	for _, rule := range a.rules {
 		a.Rules = append(a.Rules, *rule)
@@ -255,8 +255,8 @@ func (a *Audit) ByKubeVirt() map[validate.KubeVirtVerdict]int {
 	return counts
 }
 
-// refusals returns why a create of the object is refused. Policies that deny a stored VMI are warnings of its verdict.
-func refusals(r workbench.Reviewed) field.ErrorList {
+// refusalsOfCreate returns why a create of the object is refused. Policies that deny a stored VMI are warnings of its verdict.
+func refusalsOfCreate(r workbench.Reviewed) field.ErrorList {
 	errs := slices.Clone(r.Verdict.Errors)
 	if r.GetKind() != v1.VirtualMachineInstanceGroupVersionKind.Kind {
 		return errs
