@@ -35,7 +35,7 @@ import (
 )
 
 const (
-	// settles is how long a VM must stay the same before it is judged: several controllers write a new VM.
+	// settles is the time from the first change of a VM to its judgement: several controllers write a new VM.
 	settles = 5 * time.Second
 	// judgedAgain is how often a refused VM is judged again. What mends it may be no change of the VM, such as a gate in KubeVirt's configuration.
 	judgedAgain = 10 * time.Minute
@@ -71,13 +71,16 @@ type judge struct {
 
 	policies []*policy.Policy
 	seen     map[types.NamespacedName]*seenVM
+	// refused is the number of VMs in seen that admission would refuse.
+	refused int
 }
 
 // seenVM is a VM as it was seen last.
 type seenVM struct {
 	version version
-	since   time.Time
-	// judged is the time of the last judgement of this version; zero if there was none. refused is its result.
+	// since is the time of the first change that has not been judged.
+	since time.Time
+	// judged is the time of the last judgement of this version; zero if there was none. refused is the result of the last judgement of the VM.
 	judged  time.Time
 	refused string
 }
@@ -137,8 +140,10 @@ func (j *judge) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 		}
 	}
 	if vm == nil || vm.DeletionTimestamp != nil {
-		delete(j.seen, request.NamespacedName)
-		j.count()
+		if seen := j.seen[request.NamespacedName]; seen != nil {
+			j.setRefused(seen, "")
+			delete(j.seen, request.NamespacedName)
+		}
 		return ctrl.Result{}, nil
 	}
 	if err := j.notePolicies(); err != nil {
@@ -146,9 +151,14 @@ func (j *judge) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 	}
 	is, now := versionOf(vm), j.now()
 	seen := j.seen[request.NamespacedName]
-	if seen == nil || seen.version != is {
+	switch {
+	case seen == nil:
 		seen = &seenVM{version: is, since: now}
 		j.seen[request.NamespacedName] = seen
+	case seen.version != is && seen.judged.IsZero(): // a VM that is edited all the time is judged, too
+		seen.version = is
+	case seen.version != is:
+		seen.version, seen.since, seen.judged = is, now, time.Time{}
 	}
 	switch wait := settles - now.Sub(seen.since); {
 	case !seen.judged.IsZero() && (seen.refused == "" || now.Sub(seen.judged) < judgedAgain):
@@ -162,8 +172,8 @@ func (j *judge) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 		if err != nil {
 			return ctrl.Result{}, err
 		}
-		seen.judged, seen.refused = now, refused
-		j.count()
+		seen.judged = now
+		j.setRefused(seen, refused)
 	}
 	if err := j.reportRefusal(ctx, vm, seen.refused); err != nil {
 		return ctrl.Result{}, err
@@ -187,15 +197,15 @@ func (j *judge) notePolicies() error {
 	return nil
 }
 
-// count sets the metric.
-func (j *judge) count() {
-	refused := 0
-	for _, seen := range j.seen {
-		if seen.refused != "" {
-			refused++
-		}
+// setRefused sets the result of a judgement, and the metric.
+func (j *judge) setRefused(seen *seenVM, refused string) {
+	if seen.refused != "" {
+		j.refused--
 	}
-	refusedVMs.Set(float64(refused))
+	if seen.refused = refused; refused != "" {
+		j.refused++
+	}
+	refusedVMs.Set(float64(j.refused))
 }
 
 // versionOf returns the version of a VM of the cache. Annotations of others are not in the cache, or say nothing to Kiln's rules.

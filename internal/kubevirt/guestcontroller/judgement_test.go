@@ -165,7 +165,7 @@ func TestJudgePolicies(t *testing.T) {
 	j.judge.judgeAllAgain()
 	j.judge.judgeAllAgain() // does not wait for anybody
 	if len(j.judge.policiesChanged) != 1 {
-		t.Error("nobody is told that the policies have changed")
+		t.Error("a change of the policies causes no judgement")
 	}
 }
 
@@ -179,5 +179,46 @@ func TestJudgeGone(t *testing.T) {
 	}
 	if _, again := j.after(time.Second); again != 0 || testutil.ToFloat64(refusedVMs) != 0 || len(j.judge.seen) != 0 {
 		t.Errorf("again after %s, %v counted, %d remembered", again, testutil.ToFloat64(refusedVMs), len(j.judge.seen))
+	}
+}
+
+// TestJudgedWhileEdited: an owner who edits a VM all the time does not keep it from being judged, and the metric counts the VM until it is judged again or
+// gone.
+func TestJudgedWhileEdited(t *testing.T) {
+	j := newJudge(t, unjudged())
+	j.after(0)
+	refused := ""
+	for range 3 {
+		j.edit(func(*v1.VirtualMachine) {})
+		refused, _ = j.after(settles / 2)
+	}
+	if refused == "" {
+		t.Fatal("the VM is not judged")
+	}
+	j.edit(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Domain.CPU = nil })
+	j.after(0)
+	if counted := testutil.ToFloat64(refusedVMs); counted != 1 {
+		t.Errorf("%v counted before the next judgement", counted)
+	}
+	j.after(settles)
+	if counted := testutil.ToFloat64(refusedVMs); counted != 0 {
+		t.Errorf("%v counted after the VM was mended", counted)
+	}
+	j.edit(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Domain.CPU = &v1.CPU{Sockets: 4, MaxSockets: 2} })
+	j.after(0)
+	j.after(settles)
+	if counted := testutil.ToFloat64(refusedVMs); counted != 1 {
+		t.Fatalf("%v counted", counted)
+	}
+	var vm v1.VirtualMachine
+	if err := j.Get(t.Context(), key, &vm); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Delete(t.Context(), &vm); err != nil {
+		t.Fatal(err)
+	}
+	j.after(0)
+	if counted := testutil.ToFloat64(refusedVMs); counted != 0 {
+		t.Errorf("%v counted after the VM was deleted", counted)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/hardware"
 	"github.com/kilnvm/kiln/pkg/record"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -182,7 +183,7 @@ func nameRecorded(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine) {
 		}
 	}
 	if delete(vmi.Annotations, v1alpha1.AnnotationInterfaceAddresses); len(names) > 0 {
-		vmi.Annotations[v1alpha1.AnnotationInterfaceAddresses] = strings.Join(names, ",")
+		metav1.SetMetaDataAnnotation(&vmi.ObjectMeta, v1alpha1.AnnotationInterfaceAddresses, strings.Join(names, ","))
 	}
 }
 
