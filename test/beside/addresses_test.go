@@ -87,8 +87,8 @@ func TestAddressesOfDisks(t *testing.T) {
 }
 
 // TestAddressesOfInterfaces: a VMI whose guest runs no longer has the recorded address of its interface. So KubeVirt finds the interfaces of VMI and VM equal:
-// after an edit of the VM's interfaces it plugs in the new one, and a socket, and requires no restart. TestGrades of test/virtlauncher shows that the guest has
-// the address.
+// after an edit of the VM's interfaces it plugs in the new one, and a socket, and requires no restart. TestGrades of test/virtlauncher compares the
+// address that a guest reports.
 func TestAddressesOfInterfaces(t *testing.T) {
 	s := newSpace(t)
 	t.Parallel()
