@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -210,8 +211,11 @@ func (n nodes) runs(namespace, vmi string) {
 	n.kubectl(namespace, "wait", "--for=jsonpath={.status.phase}=Running", "--timeout=900s", "vmi/"+vmi)
 }
 
-// fill takes more memory than the limit of a guest's pod, in the guest's container. The image has no shell.
-var fill = []string{"/usr/bin/qemu-system-x86_64", "-machine", "none", "-display", "none", "-m", "2G", "-object", "memory-backend-ram,id=m,size=2G,prealloc=on"}
+// fill returns a command that takes memory of this size in the guest's container, and keeps it. The image has no shell.
+func fill(size string) []string {
+	return []string{"/usr/bin/qemu-system-x86_64", "-machine", "none", "-display", "none", "-m", size,
+		"-object", "memory-backend-ram,id=m,prealloc=on,size=" + size}
+}
 
 // guestOutOfMemory compares what a VMI says on both nodes after its container has exceeded its memory limit. On version 2 the kernel ends all processes of the
 // container. On version 1 it ends one, which is the largest unless another one is made the first to go: the guest runs on, unless it is the guest's QEMU.
@@ -229,7 +233,7 @@ func (n nodes) guestOutOfMemory() {
 				n.Errorf("on version 1 the VMI is %s after another process of its container was ended", phase)
 			}
 			n.endFirst("guest=full_" + vmi)
-			n.fillMemory("full", "guest-"+vmi)
+			n.fillInSteps("full", vmi)
 		}
 		n.kubectl("full", "wait", "--for=jsonpath={.status.phase}=Failed", "--timeout=900s", "vmi/"+vmi)
 		seen = append(seen, n.kubectl("full", "get", "vmi", vmi, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")]['status','reason','message']}`))
@@ -240,12 +244,31 @@ func (n nodes) guestOutOfMemory() {
 	n.kubectl("full", "delete", "vm", "--all", "--timeout=300s")
 }
 
-// fillMemory runs fill until the kernel ends it.
+// fillInSteps starts small processes in a guest's container until the VMI has failed.
+// Trap: kubelet gives all processes of the container nearly the score that endFirst gives to QEMU, so the kernel ends a process that is larger than QEMU.
+func (n nodes) fillInSteps(namespace, vmi string) {
+	n.Helper()
+	ctx, cancel := context.WithTimeout(n.Context(), patience)
+	var all sync.WaitGroup
+	defer func() { // also if the test ends here
+		cancel()
+		all.Wait()
+	}()
+	n.eventually("the VMI has failed", func() (string, bool) {
+		all.Go(func() { // it ends with the container
+			_, _ = n.first.Kubectl(ctx, append([]string{"--namespace", namespace, "exec", "guest-" + vmi, "--"}, fill("16M")...)...)
+		})
+		phase := n.kubectl(namespace, "get", "vmi", vmi, "-o", "jsonpath={.status.phase}")
+		return phase, phase == "Failed"
+	})
+}
+
+// fillMemory takes more memory than the limit of a guest's pod by one process, and waits until the kernel ends the process.
 func (n nodes) fillMemory(namespace, pod string) {
 	n.Helper()
 	ctx, cancel := context.WithTimeout(n.Context(), patience)
 	defer cancel()
-	out, err := n.first.Kubectl(ctx, append([]string{"--namespace", namespace, "exec", pod, "--"}, fill...)...)
+	out, err := n.first.Kubectl(ctx, append([]string{"--namespace", namespace, "exec", pod, "--"}, fill("2G")...)...)
 	if err == nil || ctx.Err() != nil || !strings.Contains(out, "137") {
 		n.Fatalf("pod %s: the process that takes memory has ended with %v: %s", pod, err, out)
 	}
