@@ -43,7 +43,7 @@ func TestRejectionsAreDocuments(t *testing.T) {
 	_, good := write(t, plain)
 	message := `Invalid value: "1Gi": conflicts with VirtualMachineClusterInstancetype 'medium', which sets '2Gi': ` +
 		`remove the field, or choose an instancetype that fits`
-	want := []workbench.Judgement{{Object: "VirtualMachine shop/web", Warnings: []string{}, Causes: []workbench.Cause{{
+	want := []workbench.Judgement{{Object: "VirtualMachine shop/web", File: file, Warnings: []string{}, Causes: []workbench.Cause{{
 		Type: "FieldValueInvalid", Field: "spec.template.spec.domain.memory.guest", Message: message, File: file, Line: 9}}}}
 	for _, args := range [][]string{
 		{"validate", "-f", file}, {"expand", "-f", file}, {"expand", "-f", file, "--stage", "all"}, {"explain", "-f", file},

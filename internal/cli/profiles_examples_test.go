@@ -29,8 +29,9 @@ func TestExampleProfiles(t *testing.T) {
 	got := call(t, "", "validate", "-f", exampleProfiles)
 	lines := strings.Split(strings.TrimSpace(got.out), "\n")
 	slices.Sort(lines)
-	if want := []string{"ClusterGuestProfile base is accepted", "ClusterGuestProfile windows is accepted",
-		"GuestProfile default/web is accepted"}; got.err != nil ||
+	in := " is accepted in " + exampleProfiles
+	if want := []string{"3 accepted, 0 rejected in 3 files", "ClusterGuestProfile base" + in + "/base.yaml",
+		"ClusterGuestProfile windows" + in + "/windows.yaml", "GuestProfile default/web" + in + "/web.yaml"}; got.err != nil ||
 		!slices.Equal(lines, want) || got.errOut != "" {
 		t.Errorf("%v\n%s%s", got.err, got.out, got.errOut)
 	}

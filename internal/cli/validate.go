@@ -24,7 +24,9 @@ func validateCommand(s *cmdutil.Session) *cobra.Command {
 		Use:   "validate (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Validate VMs and objects of the catalog as the API server and the webhook do",
 		Long: "Validate VMs, VMIs, instancetypes, preferences, presets, profiles and GuestPolicies as the API server and the webhook do. All\n" +
-			"causes are listed, each with the line of the file. If a policy depends on the user of the request, name the user with --as.",
+			"causes are listed, each with the line of the file: mistakes of the schema, then rules. Rules and GuestPolicies that need a\n" +
+			"value that the schema refuses are evaluated when the value is corrected. If a policy depends on the user of the request,\n" +
+			"name the user with --as.",
 		Example: "  kubectl kiln validate -f vm.yaml --catalog catalog/ --policy policies/\n" +
 			"  kustomize build | kubectl kiln validate -f - -o json | jq 'select(.allowed | not)'",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,26 +37,52 @@ func validateCommand(s *cmdutil.Session) *cobra.Command {
 			if len(all) == 0 {
 				return o.NothingFound("object of a kind that Kiln serves", args)
 			}
-			var outcome error
-			for _, r := range all {
-				if r.Fault != nil {
-					outcome = cmdutil.Worse(outcome, o.PrintUnanswered(r.Fault))
-					continue
-				}
-				// After a rejection the run goes on with the next object. It ends if output cannot be written.
-				rejected := o.printVerdict(r)
-				if rejected != nil && !errors.Is(rejected, cmdutil.ErrRejected) {
-					return rejected
-				}
-				outcome = cmdutil.Worse(outcome, rejected)
-			}
-			return outcome
+			return o.printVerdicts(all)
 		},
 	}
 	o.AddInputs(cmd)
 	o.AddPolicies(cmd)
 	o.AddOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
+}
+
+// printVerdicts prints the verdict on each object. If the objects are of several files, it adds the files and a line with the counts.
+func (o *validateRun) printVerdicts(all []workbench.Reviewed) (outcome error) {
+	files := map[string]bool{}
+	for _, r := range all {
+		files[r.File()] = true
+	}
+	o.NameFiles = len(files) > 1
+	var accepted, rejected, unanswered int
+	for _, r := range all {
+		if r.Fault != nil {
+			outcome = cmdutil.Worse(outcome, o.PrintUnanswered(r.Fault))
+			unanswered++
+			continue
+		}
+		// After a rejection the run goes on with the next object. It ends if output cannot be written.
+		refusal := o.printVerdict(r)
+		switch {
+		case refusal == nil:
+			accepted++
+		case errors.Is(refusal, cmdutil.ErrRejected):
+			rejected++
+		default:
+			return refusal
+		}
+		outcome = cmdutil.Worse(outcome, refusal)
+	}
+	if !o.NameFiles || o.Documents {
+		return outcome
+	}
+	counts := fmt.Sprintf("%d accepted, %d rejected", accepted, rejected)
+	if unanswered > 0 {
+		counts += fmt.Sprintf(", %d without a verdict", unanswered)
+	}
+	if _, err := fmt.Fprintf(o.Out, "%s in %s\n", counts, cmdutil.Counted(len(files), "file")); err != nil {
+		return err
+	}
+	return outcome
 }
 
 // printVerdict prints the verdict on one object: a document in JSON and YAML, and otherwise its warnings and causes.
@@ -72,6 +100,6 @@ func (o *validateRun) printVerdict(r workbench.Reviewed) error {
 		return o.Print(r.Judgement())
 	}
 	o.WarnOf(r)
-	_, err := fmt.Fprintf(o.Out, "%s is accepted\n", cmdutil.Printable(r.Name()))
+	_, err := fmt.Fprintf(o.Out, "%s is accepted%s\n", cmdutil.Printable(r.Name()), o.InFile(r))
 	return err
 }

@@ -5,6 +5,8 @@ import "k8s.io/apimachinery/pkg/util/validation/field"
 // Judgement is the verdict on an object as a JSON document.
 type Judgement struct {
 	Object string `json:"object"`
+	// File is the file of the object, or the directory of its kustomization; empty for an object of a cluster.
+	File string `json:"file,omitempty"`
 	// Host is the file of the host that cannot run the object; empty if every host rejects it.
 	Host     string   `json:"host,omitempty"`
 	Allowed  bool     `json:"allowed"`
@@ -36,7 +38,7 @@ type Cause struct {
 
 // Judgement returns the verdict as a document. Causes and Warnings are never nil.
 func (r Reviewed) Judgement() Judgement {
-	j := Judgement{Object: r.Name(), Allowed: r.Verdict.Allowed(), Causes: []Cause{}, Warnings: append([]string{}, r.Verdict.Warnings...)}
+	j := Judgement{Object: r.Name(), File: r.File(), Allowed: r.Verdict.Allowed(), Causes: []Cause{}, Warnings: append([]string{}, r.Verdict.Warnings...)}
 	for _, e := range r.Verdict.Errors {
 		c := Cause{Type: string(e.Type), Field: e.Field, Message: e.ErrorBody()}
 		if at, found := r.Find(e.Field); found {

@@ -91,7 +91,9 @@ func (b *Bench) Review(ctx context.Context, in manifest.Inputs, old *v1.VirtualM
 		r := Reviewed{Object: object, Inputs: in, unrecorded: b.unrecorded, Verdict: admit.Verdict{Errors: object.Mistakes, Warnings: object.Warnings}}
 		kind := r.GroupVersionKind()
 		switch {
-		case r.Fault != nil || len(r.Mistakes) > 0 && !reachWebhooks(r.Mistakes):
+		case r.Fault != nil:
+		case len(r.Mistakes) > 0 && !reachWebhooks(r.Mistakes):
+			stage.judgeRest(ctx, &r)
 		case crdschema.IsFileKind(kind):
 			all.Skipped = append(all.Skipped, Skipped{object, "it is read by another command, and is no object of a cluster"})
 			continue

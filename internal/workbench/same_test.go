@@ -144,7 +144,7 @@ func online(t *testing.T, bench *Bench, r Reviewed) Judgement {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer := Judgement{Object: r.Name(), Allowed: true, Causes: []Cause{}, Warnings: []string{}}
+	answer := Judgement{Object: r.Name(), File: r.File(), Allowed: true, Causes: []Cause{}, Warnings: []string{}}
 	for _, path := range webhooks[r.GetKind()] {
 		response := send(t, server, path, r, raw)
 		answer.Warnings = append(answer.Warnings, response.Warnings...)

@@ -126,7 +126,7 @@ func (o *Printer) PrintRejectedObject(r workbench.Reviewed, host string) error {
 	if host != "" {
 		fmt.Fprintf(o.ErrOut, "on %s: ", Printable(host))
 	}
-	fmt.Fprintf(o.ErrOut, "%s is rejected:\n", Printable(r.Name()))
+	fmt.Fprintf(o.ErrOut, "%s is rejected%s:\n", Printable(r.Name()), o.InFile(r))
 	for _, err := range r.Verdict.Errors {
 		fmt.Fprintf(o.ErrOut, "  %s\n", Printable(err.Error()))
 		if at, found := r.Find(err.Field); found {
@@ -134,6 +134,14 @@ func (o *Printer) PrintRejectedObject(r workbench.Reviewed, host string) error {
 		}
 	}
 	return ErrRejected
+}
+
+// InFile returns " in" and the file of an object, if the objects are of several files.
+func (o *Printer) InFile(r workbench.Reviewed) string {
+	if !o.NameFiles || r.File() == "" {
+		return ""
+	}
+	return " in " + Printable(r.File())
 }
 
 // PrintJudgement prints the document of a rejection. It returns ErrRejected, or the error of the output.

@@ -31,6 +31,8 @@ type Printer struct {
 	// Documents reports that the user gave -o json or -o yaml. Then rejections are printed as documents. It is false without -o, even if the default of a
 	// command is YAML.
 	Documents bool
+	// NameFiles reports that rejected objects are printed with their files, because they are of several files.
+	NameFiles bool
 	// warnedOfNodes reports that the warning about profiles that select nodes was printed.
 	warnedOfNodes bool
 }
