@@ -36,6 +36,7 @@ help: ## list the targets
 
 build: ## build the four programs into bin/, stamped with VERSION
 	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+	ln -sf kubectl-kiln bin/kubectl_complete-kiln
 
 run: deps build controlplane ## start everything, create a VM, show each stage, stay until Ctrl-C [RUNTIME=node] [KUBECONFIG=FILE WEBHOOK_HOST=ADDR]
 	@go build -o bin/demo ./test/demo && exec bin/demo

@@ -4,9 +4,11 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 
 	"github.com/kilnvm/kiln/internal/cli"
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/spf13/cobra"
 	_ "golang.org/x/crypto/x509roots/fallback" // Mozilla's certificate authorities, where the system has none: the image 'kiln' has no such file
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // the logins that kubeconfig files name
@@ -19,7 +21,11 @@ func main() {
 	// Each warning of the API server is printed only once, and to standard error, because scripts parse standard output.
 	rest.SetDefaultWarningHandler(rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true}))
 	streams := genericclioptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
-	err := cli.Command(streams).Execute()
+	command := cli.Command(streams)
+	if filepath.Base(os.Args[0]) == "kubectl_complete-kiln" { // kubectl completes a plugin by a program of this name
+		command.SetArgs(append([]string{cobra.ShellCompRequestCmd}, os.Args[1:]...))
+	}
+	err := command.Execute()
 	if err != nil && !cmdutil.Answered(err) {
 		cmdutil.PrintFault(os.Stderr, err)
 	}

@@ -90,12 +90,12 @@ func TestCatalogVersions(t *testing.T) {
 	}
 	target := filepath.Join(t.TempDir(), "pulled")
 	for range 2 { // the second time the folder is not empty
-		_, _, err := called(t, "catalog", "pull", repository+"/mirror:1.1.0", "-o", target, flag)
+		_, _, err := called(t, "catalog", "pull", repository+"/mirror:1.1.0", "--output-dir", target, flag)
 		if raw, _ := os.ReadFile(filepath.Join(target, "instancetypes", "small.yaml")); !strings.Contains(string(raw), "guest: 2Gi") {
 			t.Errorf("pulled %q, %v", raw, err)
 		}
 	}
-	if _, _, err := called(t, "catalog", "pull", repository+":1.0.0", "-o", target, flag); err == nil || !strings.Contains(err.Error(), "is not empty") {
+	if _, _, err := called(t, "catalog", "pull", repository+":1.0.0", "--output-dir", target, flag); err == nil || !strings.Contains(err.Error(), "is not empty") {
 		t.Errorf("overwrote a folder: %v", err)
 	}
 	if raw, _ := os.ReadFile(filepath.Join(target, "instancetypes", "small.yaml")); !strings.Contains(string(raw), "guest: 2Gi") {
@@ -224,7 +224,7 @@ func TestSignedCatalog(t *testing.T) {
 // TestCatalogSite writes a page with what fits what.
 func TestCatalogSite(t *testing.T) {
 	target := filepath.Join(t.TempDir(), "public")
-	out, errOut, err := called(t, "catalog", "site", folderOf(t, smallInstancetype, linuxPreference), "-o", target)
+	out, errOut, err := called(t, "catalog", "site", folderOf(t, smallInstancetype, linuxPreference), "--output-dir", target)
 	if err != nil || !strings.Contains(out, "1 instancetype and 1 preference") {
 		t.Fatalf("%v: %s%s", err, out, errOut)
 	}
@@ -240,7 +240,9 @@ func TestARegistryThatSpeaksPlainHTTP(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(server.Close)
 	reference := "oci://" + strings.TrimPrefix(server.URL, "http://") + "/catalogs/general:1.0.0"
-	for _, args := range [][]string{{"push", folderOf(t, smallInstancetype), reference}, {"pull", reference, "-o", t.TempDir()}, {"inspect", reference}} {
+	for _, args := range [][]string{
+		{"push", folderOf(t, smallInstancetype), reference}, {"pull", reference, "--output-dir", t.TempDir()}, {"inspect", reference},
+	} {
 		got := call(t, "", append([]string{"catalog"}, args...)...)
 		if cmdutil.ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), "speaks plain HTTP: use --plain-http") {
 			t.Errorf("%q: %v", args, got.err)

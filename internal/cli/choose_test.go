@@ -61,36 +61,37 @@ func TestChoosing(t *testing.T) {
 			"u1.large                         4     8Gi      0      -               general.purpose   deprecated   u2.large\n" +
 			"virtualmachineinstancetype/gpu   8     16Gi     1      hugepages 1Gi   -                 active       -\n", "", 0},
 		{"figures", "instancetypes --min-cpu 2 --min-memory 9Gi --gpus 1", "" +
-			"NAME                             CPU   MEMORY   GPUS   FEATURES        LIFECYCLE\n" +
-			"virtualmachineinstancetype/gpu   8     16Gi     1      hugepages 1Gi   active\n", "", 0},
+			"NAME                             CPU   MEMORY   GPUS   FEATURES\n" +
+			"virtualmachineinstancetype/gpu   8     16Gi     1      hugepages 1Gi\n", "", 0},
 		{"labels", "instancetypes -l instancetype.kubevirt.io/class,kilnvm.io/lifecycle!=deprecated", "" +
-			"NAME       CPU   MEMORY   GPUS   CLASS             LIFECYCLE\n" +
-			"u1.small   1     2Gi      0      general.purpose   active\n", "", 0},
+			"NAME       CPU   MEMORY   GPUS   CLASS\n" +
+			"u1.small   1     2Gi      0      general.purpose\n", "", 0},
 		{"more columns", "preferences -o wide -l instancetype.kubevirt.io/os-type", "" +
-			"NAME      MIN-CPU   MIN-MEMORY   OS        LIFECYCLE   FEATURES\n" +
-			"windows   10        4Gi          windows   active      TPM\n", "", 0},
+			"NAME      MIN-CPU   MIN-MEMORY   OS        FEATURES\n" +
+			"windows   10        4Gi          windows   TPM\n", "", 0},
 		{"what a preference requires", "instancetypes --for linux", "" +
-			"NAME                             CPU   MEMORY   GPUS   FEATURES        CLASS             LIFECYCLE    USE-INSTEAD   FITS\n" +
-			"u1.large                         4     8Gi      0      -               general.purpose   deprecated   u2.large      yes\n" +
-			"virtualmachineinstancetype/gpu   8     16Gi     1      hugepages 1Gi   -                 active       -             yes\n", "", 0},
+			"NAME                             CPU   MEMORY   GPUS   FEATURES        CLASS             LIFECYCLE    USE-INSTEAD\n" +
+			"u1.large                         4     8Gi      0      -               general.purpose   deprecated   u2.large\n" +
+			"virtualmachineinstancetype/gpu   8     16Gi     1      hugepages 1Gi   -                 active       -\n", "", 0},
 		{"what does not fit, with the reason", "instancetypes --for linux --all -l instancetype.kubevirt.io/class=general.purpose", "" +
 			"NAME       CPU   MEMORY   GPUS   CLASS             LIFECYCLE    USE-INSTEAD   FITS\n" +
 			"u1.small   1     2Gi      0      general.purpose   active       -             " +
 			"no: has 1 vCPU, and VirtualMachineClusterPreference 'linux' requires 2 vCPUs\n" +
 			"u1.large   4     8Gi      0      general.purpose   deprecated   u2.large      yes\n", "", 0},
 		{"a preference of another namespace", "instancetypes --for virtualmachinepreference/elsewhere --gpus 1 --all", "" +
-			"NAME                             CPU   MEMORY   GPUS   FEATURES        LIFECYCLE   FITS\n" +
-			"virtualmachineinstancetype/gpu   8     16Gi     1      hugepages 1Gi   active      no: is of another namespace\n", "", 0},
+			"NAME                             CPU   MEMORY   GPUS   FEATURES        FITS\n" +
+			"virtualmachineinstancetype/gpu   8     16Gi     1      hugepages 1Gi   no: is of another namespace\n", "", 0},
+		{"names for scripts", "instancetypes -o name --for linux", "u1.large\nvirtualmachineinstancetype/gpu\n", "", 0},
 		{"nothing", "instancetypes --min-cpu 100", "", "nothing in the catalog meets this; --all lists objects that do not fit, with the reason\n", 0},
 		{"preferences", "preferences", "" +
-			"NAME                                 MIN-CPU   MIN-MEMORY   OS        LIFECYCLE\n" +
-			"virtualmachinepreference/elsewhere   -         -            -         active\n" +
-			"linux                                2         4Gi          -         active\n" +
-			"windows                              10        4Gi          windows   active\n", "", 0},
+			"NAME                                 MIN-CPU   MIN-MEMORY   OS\n" +
+			"virtualmachinepreference/elsewhere   -         -            -\n" +
+			"linux                                2         4Gi          -\n" +
+			"windows                              10        4Gi          windows\n", "", 0},
 		{"preferences of an instancetype", "preferences --for u1.large", "" +
-			"NAME                                 MIN-CPU   MIN-MEMORY   LIFECYCLE   FITS\n" +
-			"virtualmachinepreference/elsewhere   -         -            active      yes\n" +
-			"linux                                2         4Gi          active      yes\n", "", 0},
+			"NAME                                 MIN-CPU   MIN-MEMORY\n" +
+			"virtualmachinepreference/elsewhere   -         -\n" +
+			"linux                                2         4Gi\n", "", 0},
 		{"a name that is not there", "preferences --for u1.lrge", "",
 			"error: --for: VirtualMachineClusterInstancetype 'u1.lrge' does not exist; did you mean 'u1.large'?\n", 2},
 		{"a name of a namespace", "preferences --for gpu", "",

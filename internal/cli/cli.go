@@ -4,6 +4,8 @@
 package cli
 
 import (
+	"strings"
+
 	"github.com/kilnvm/kiln/internal/cli/catalogcmd"
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/cli/vmcmd"
@@ -18,21 +20,19 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 	// true: the kubeconfig is read only once in a run.
 	s := &cmdutil.Session{IOStreams: streams, Cluster: genericclioptions.NewConfigFlags(true)}
 	root := &cobra.Command{
-		Use: "kubectl-kiln", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl kiln"},
+		Use: "kubectl-kiln", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl kiln", annotationStatus: status},
 		Short: "Expand, validate and render virtual machines",
 		Long: "Expand, validate and render virtual machines with the code that Kiln's webhook and launcher run.\n" +
-			"With -f or -k only the given files are read; with vm/NAME the current cluster is read.\n\n" +
-			"The exit status is 0 for success, 1 if an object is rejected, and 2 if there is no verdict: wrong usage, a file that\n" +
-			"cannot be read or is not an object, a cluster that does not answer. 'diff' returns 3 if the change needs a restart, and\n" +
-			"4 if it breaks the guest's hardware; 'preset migrate' returns 3 if a VMI would differ.",
+			"With -f or -k only the given files are read; with vm/NAME the current cluster is read.",
 		// main prints faults, and answers are already printed: cobra would print both again, with the usage.
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	s.Cluster.AddFlags(root.PersistentFlags())
-	root.AddCommand(auditCommand(s), captureCommand(s), catalogcmd.Command(s), vmcmd.CreateCommand(s), diffCommand(s), expandCommand(s), explainCommand(s),
-		catalogcmd.InstancetypesCommand(s), policyCommand(s), catalogcmd.PreferencesCommand(s), presetCommand(s), renderCommand(s), repinCommand(s),
-		revisionsCommand(s), statesCommand(s), validateCommand(s), vmcmd.ConsoleCommand(s), vmcmd.VncCommand(s))
-	root.AddCommand(vmcmd.ActionCommands(s)...)
+	addGroup(root, "Check what boots", validateCommand(s), explainCommand(s), expandCommand(s), renderCommand(s), diffCommand(s), auditCommand(s))
+	addGroup(root, "Catalogs, policies and new VMs", catalogcmd.Command(s), catalogcmd.InstancetypesCommand(s), catalogcmd.PreferencesCommand(s),
+		policyCommand(s), presetCommand(s), vmcmd.CreateCommand(s))
+	addGroup(root, "Pins and hardware of VMs", repinCommand(s), revisionsCommand(s), statesCommand(s), captureCommand(s))
+	addGroup(root, "Running VMs", append(vmcmd.ActionCommands(s), vmcmd.ConsoleCommand(s), vmcmd.VncCommand(s))...)
 	cmdutil.RefuseUnknown(root)
 	s.WrapConnectionErrors(root.Commands())
 	root.SetIn(streams.In)
@@ -40,5 +40,24 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 	root.SetErr(streams.ErrOut)
 	version.Add(root)
 	setUpHelp(root)
+	cmdutil.ExplainUsage(root)
+	completeVMs(s, root)
+	s.CompleteConnection(root)
 	return root
+}
+
+// completeVMs completes the arguments of all commands whose usage has VMs.
+func completeVMs(s *cmdutil.Session, root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		most := 1
+		if strings.Contains(cmd.Use, "...") {
+			most = 0
+		}
+		switch {
+		case strings.Contains(cmd.Use, "vm/NAME"):
+			s.CompleteVMs(cmd, "vm/", most)
+		case strings.HasPrefix(cmd.Use, cmd.Name()+" NAME"):
+			s.CompleteVMs(cmd, "", most)
+		}
+	}
 }

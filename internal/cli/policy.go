@@ -84,7 +84,8 @@ func policyOutcome(r policytest.Report) (outcome error) {
 	return outcome
 }
 
-// printPolicyReport prints each case and finding, with FILE:LINE if there is something to correct, and then the counts. It replaces control characters,
+// printPolicyReport prints each case and finding, with FILE:LINE if there is something to correct, and then the counts, in which a finding is a failure, as in
+// the exit status. It replaces control characters,
 // because names, messages and files are not trusted.
 func (o *policyTestRun) printPolicyReport(r policytest.Report) {
 	say := func(format string, args ...any) { fmt.Fprintln(o.Out, cmdutil.Printable(fmt.Sprintf(format, args...))) }
@@ -112,5 +113,5 @@ func (o *policyTestRun) printPolicyReport(r policytest.Report) {
 	if r.Policies != 1 {
 		policies = fmt.Sprintf("%d policies", r.Policies)
 	}
-	say("%s: %s: %s passed, %d failed, %s", r.Source, policies, cmdutil.Counted(r.Passed, "case"), r.Failed, cmdutil.Counted(len(r.Findings), "finding"))
+	say("%s: %s: %s passed, %d failed", r.Source, policies, cmdutil.Counted(r.Passed, "case"), r.Failed+len(r.Findings))
 }

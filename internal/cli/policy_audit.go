@@ -53,7 +53,7 @@ func policyAuditCommand(s *cmdutil.Session) *cobra.Command {
 	flags.StringSliceVarP(&o.Files.Kustomizations, "kustomize", "k", nil, "directory with a kustomization that builds the objects")
 	o.AddContext(cmd)
 	o.AddPolicies(cmd)
-	o.AddOutput(cmd, "text", "text", "json", "yaml")
+	o.AddOutput(cmd, "table", "table", "json", "yaml")
 	return cmd
 }
 

@@ -168,7 +168,7 @@ func TestPresetMigrateUsage(t *testing.T) {
 	}{
 		{[]string{"-f", "-", "-A"}, "-A is for the cluster"},
 		{[]string{"-f", filepath.Join(t.TempDir(), "none.yaml")}, "does not exist"},
-		{[]string{"vm/web"}, "unknown command"},
+		{[]string{"vm/web"}, "1 argument ('vm/web'): the usage is 'kubectl kiln preset migrate"},
 		{nil, noCluster},
 	} {
 		got := call(t, watched, append([]string{"preset", "migrate"}, test.args...)...)

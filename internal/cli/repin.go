@@ -27,7 +27,7 @@ type repinOptions struct {
 	// keys are the keys of the annotation kilnvm.io/pins to renew; none means all.
 	keys []string
 	// dryRun sends only the request with a dry run.
-	dryRun bool
+	dryRun cmdutil.DryRun
 	// cluster is set when the command runs. The inputs have only a reader, and a patch needs a writer.
 	cluster client.Client
 }
@@ -52,7 +52,7 @@ func repinCommand(s *cmdutil.Session) *cobra.Command {
 	profiles := cmd.Flags().Bool("profiles", false, "pin only the GuestProfiles and ClusterGuestProfiles")
 	configuration := cmd.Flags().Bool("configuration", false, "pin only the configuration of the cluster")
 	var r repinOptions
-	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "show what would change, without storing it")
+	cmdutil.AddDryRun(cmd, &r.dryRun)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, pin := range []struct {
 			key    string
@@ -164,7 +164,7 @@ func (o *repinRun) repinOne(ctx context.Context, in manifest.Inputs, r repinOpti
 	if err != nil {
 		return err
 	}
-	answer.DryRun, answer.Difference = r.dryRun, difference
+	answer.DryRun, answer.Difference = bool(r.dryRun), difference
 	return o.printRepinned(answer)
 }
 

@@ -58,14 +58,22 @@ func revisionsCommand(s *cmdutil.Session) *cobra.Command {
 		return o.printUsages(usages, namespace == "")
 	}
 	o.AddConfig(cmd)
-	o.AddOutput(cmd, "text", "text", "json", "yaml")
+	o.AddOutput(cmd, "table", "table", "name", "json", "yaml")
 	return cmd
 }
 
 // printUsages prints a table, with a column for the namespace if all namespaces are listed.
 // If a revision does not exist, its object is '?', and its name is a text that a tenant may have written into the pins of a VM.
 func (o *revisionsRun) printUsages(usages []revision.Usage, namespaces bool) error {
-	if o.Output != "text" {
+	switch o.Output {
+	case "name":
+		for _, u := range usages {
+			if _, err := fmt.Fprintln(o.Out, cmdutil.Printable("controllerrevision.apps/"+u.Revision)); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "json", "yaml":
 		return o.Print(append([]revision.Usage{}, usages...))
 	}
 	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)

@@ -20,7 +20,7 @@ import (
 func TestArtifact(t *testing.T) {
 	w := start(t)
 	w.kiln("push", w.catalog(), w.general("1.0.0"))
-	w.kiln("pull", w.general("1.0.0"), "-o", "kiln")
+	w.kiln("pull", w.general("1.0.0"), "--output-dir", "kiln")
 	want := folder(t, filepath.Join(w.dir, "kiln"))
 	if names := len(want); names != 5 || want["instancetypes/small.yaml"] == "" {
 		t.Fatalf("Kiln read %d files: %v", names, want)

@@ -18,7 +18,7 @@ const maxPage = 300_000
 func TestPage(t *testing.T) {
 	w := start(t)
 	w.kiln("push", w.catalog(), w.general("1.0.0"))
-	w.kiln("site", w.general("1.0.0"), "-o", "public", "--title", "General")
+	w.kiln("site", w.general("1.0.0"), "--output-dir", "public", "--title", "General")
 	v := open(t, filepath.Join(w.dir, "public"))
 	for _, filter := range []struct{ kind, name, value, want string }{
 		{"instancetypes", "q", "SMA", "small"},
@@ -105,7 +105,7 @@ func TestPage(t *testing.T) {
 // TestPageByKeyboard reaches the filter, a row's details and the end of them without a pointer.
 func TestPageByKeyboard(t *testing.T) {
 	w := start(t)
-	w.kiln("site", w.catalog(), "-o", "public")
+	w.kiln("site", w.catalog(), "--output-dir", "public")
 	v := open(t, filepath.Join(w.dir, "public"))
 	reached := func(selector string) {
 		t.Helper()
@@ -151,7 +151,7 @@ func TestPublishedCatalog(t *testing.T) {
 	}
 	w := start(t)
 	w.kiln("push", source, w.general("1.0.0"))
-	w.kiln("site", w.general("1.0.0"), "-o", "public")
+	w.kiln("site", w.general("1.0.0"), "--output-dir", "public")
 	info, err := os.Stat(filepath.Join(w.dir, "public", "index.html"))
 	if err != nil {
 		t.Fatal(err)

@@ -56,6 +56,9 @@ func help(page *strings.Builder, cmd *cobra.Command) {
 	if cmd.Long != "" && cmd.Long != cmd.Short {
 		fmt.Fprintf(page, "\n```text\n%s\n```\n", strings.TrimSpace(cmd.Long))
 	}
+	if status := cmd.Annotations["status"]; status != "" {
+		fmt.Fprintf(page, "\n%s\n", status)
+	}
 	if cmd.Example != "" {
 		fmt.Fprintf(page, "\nExamples:\n\n```text\n%s\n```\n", strings.TrimRight(cmd.Example, " \n"))
 	}

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/instancetype"
@@ -46,6 +47,9 @@ func InstancetypesCommand(s *cmdutil.Session) *cobra.Command {
 			if w.Memory, err = resource.ParseQuantity(*memory); err != nil {
 				return fmt.Errorf("--min-memory '%s': %s", *memory, validate.NoQuantity(*memory))
 			}
+			if w.Memory.CmpInt64(1<<20) < 0 { // a unit was forgotten
+				return fmt.Errorf("--min-memory '%[1]s' is %[2]s bytes: write %[1]sGi or %[1]sMi", *memory, w.Memory.AsDec())
+			}
 		}
 		return o.printOffers(cmd.Context(), w, sizeColumns)
 	}
@@ -82,12 +86,21 @@ func (o *chooseRun) addWish(cmd *cobra.Command, kinds instancetype.KindNames, ab
 	w := &wish{Wish: catalogs.Wish{Kinds: kinds}}
 	flags := cmd.Flags()
 	flags.StringVar(&w.For, "for", "", about)
+	o.CompleteObjects(cmd, "for", others(kinds))
 	flags.StringVarP(&w.selector, "selector", "l", "", "list only objects with these labels, as in kubectl")
 	flags.BoolVar(&w.All, "all", false, "list also objects that are obsolete or do not fit")
 	flags.StringVarP(&w.source, "filename", "f", cmdutil.ClusterSource, cmdutil.SourceUsage)
 	o.AddRegistry(cmd)
-	o.AddOutput(cmd, "text", "text", "wide", "json", "yaml")
+	o.AddOutput(cmd, "table", "table", "wide", "name", "json", "yaml")
 	return w
+}
+
+// others returns the kinds that offers of these kinds are used with.
+func others(kinds instancetype.KindNames) instancetype.KindNames {
+	if kinds == instancetype.Kinds {
+		return instancetype.PreferenceKinds
+	}
+	return instancetype.Kinds
 }
 
 // printOffers prints the offers that meet a wish. It leaves out objects that cannot be read, with a warning: a broken manifest must not
@@ -114,8 +127,22 @@ func (o *chooseRun) printOffers(ctx context.Context, w *wish, columns []column) 
 		fmt.Fprintln(o.ErrOut, "nothing in the catalog meets this; --all lists objects that do not fit, with the reason")
 		return nil
 	}
+	if o.Output == "name" {
+		for _, offer := range offers {
+			if _, err := fmt.Fprintln(o.Out, cmdutil.Printable(offer.Flag())); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if !slices.ContainsFunc(offers, isNotActive) {
+		columns = slices.DeleteFunc(slices.Clone(columns), func(c column) bool { return c.head == lifecycle })
+	}
 	return o.printTable(columns, offers)
 }
+
+// isNotActive reports whether an offer has another lifecycle than most have.
+func isNotActive(o catalogs.Offer) bool { return o.Lifecycle != v1alpha1.LifecycleActive }
 
 // column is a column in a table of offers.
 type column struct {
@@ -126,6 +153,9 @@ type column struct {
 	// wide columns are printed only with -o wide.
 	wide bool
 }
+
+// lifecycle is the title of a column that is printed only if a cell differs.
+const lifecycle = "LIFECYCLE"
 
 var (
 	// NAME is a value for --instancetype or --preference of 'create vm'. It includes the kind of a namespaced object.
@@ -146,7 +176,7 @@ var (
 		{head: "FEATURES", cell: func(o catalogs.Offer) string { return strings.Join(o.Features, ", ") }, wide: true},
 	})
 	sharedColumns = []column{
-		{head: "LIFECYCLE", cell: func(o catalogs.Offer) string { return o.Lifecycle }},
+		{head: lifecycle, cell: func(o catalogs.Offer) string { return o.Lifecycle }},
 		{head: "USE-INSTEAD", cell: func(o catalogs.Offer) string { return o.ReplacedBy }},
 		{head: "OBSOLETE-AFTER", cell: func(o catalogs.Offer) string { return o.ObsoleteAfter }, wide: true},
 		{head: "ARCHITECTURES", cell: func(o catalogs.Offer) string { return strings.Join(o.Architectures, ",") }, wide: true},
@@ -170,7 +200,7 @@ func requiredCPUs(o catalogs.Offer) string {
 	return fmt.Sprint(o.CPUs)
 }
 
-// fits is the column that reports whether an offer fits the object of --for. It must be used only with --for.
+// fits is the column that reports whether an offer fits the object of --for. It must be used only with --for. Without --all, all offers fit.
 var fits = column{head: "FITS", cell: func(o catalogs.Offer) string {
 	if *o.Fits {
 		return "yes"
@@ -181,7 +211,7 @@ var fits = column{head: "FITS", cell: func(o catalogs.Offer) string {
 // printTable prints offers. It leaves out columns in which all cells are empty, and prints '-' for other empty cells. It replaces control characters, because
 // authors of catalogs are not trusted.
 func (o *chooseRun) printTable(columns []column, offers []catalogs.Offer) error {
-	if offers[0].Fits != nil {
+	if slices.ContainsFunc(offers, func(o catalogs.Offer) bool { return o.Fits != nil && !*o.Fits }) {
 		// The capacity is cut, because columns is a variable of the package: append must not write into its array.
 		columns = append(columns[:len(columns):len(columns)], fits)
 	}

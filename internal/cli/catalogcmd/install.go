@@ -24,7 +24,7 @@ type installRun struct {
 	cataloginstall.Installation
 	// key is the file of a public key; empty if the catalog need not be signed.
 	key    string
-	dryRun bool
+	dryRun cmdutil.DryRun
 }
 
 // catalogInstallCommand returns 'catalog install'. It prints each object that changes, and then one line with the counts. The exit status is 1 if nothing is
@@ -48,7 +48,7 @@ func catalogInstallCommand(s *cmdutil.Session) *cobra.Command {
 	cmd.Flags().StringVar(&i.Name, "name", "", "name of the catalog in the cluster; default: the last part of the OCI repository")
 	cmd.Flags().StringVar(&i.key, "key", "", "file of a public key, in PEM: install only a catalog with a signature of this key")
 	cmd.Flags().BoolVar(&i.Force, "force", false, "take over objects and fields that belong to others")
-	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, "show what would change, by a dry run of the API server, and write nothing")
+	cmdutil.AddDryRun(cmd, &i.dryRun)
 	i.AddRegistry(cmd)
 	i.AddOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
@@ -70,7 +70,7 @@ func catalogUninstallCommand(s *cmdutil.Session) *cobra.Command {
 		return i.uninstallCatalog(cmd.Context())
 	}
 	cmd.Flags().BoolVar(&i.Force, "force", false, "mark objects even if others own the label")
-	cmd.Flags().BoolVar(&i.dryRun, "dry-run", false, "show what would change, by a dry run of the API server, and write nothing")
+	cmdutil.AddDryRun(cmd, &i.dryRun)
 	i.AddOutput(cmd, "text", "text", "json", "yaml")
 	return cmd
 }
@@ -195,7 +195,7 @@ func (i *installRun) runPlan(ctx context.Context, plan func(cataloginstall.State
 			return err
 		}
 	}
-	report := installReport{Plan: p, DryRun: i.dryRun}
+	report := installReport{Plan: p, DryRun: bool(i.dryRun)}
 	if len(p.Conflicts) > 0 {
 		return i.printConflicts(report)
 	}

@@ -25,13 +25,13 @@ func cutTag(reference string) (repository, tag string, found bool) {
 	return reference[:at], reference[at+1:], true
 }
 
-// catalogPullCommand returns 'catalog pull'. Its -o is a folder, not a format, so it does not call AddOutput. It does not judge the catalog.
+// catalogPullCommand returns 'catalog pull'. It does not judge the catalog.
 func catalogPullCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	var folder string
 	cmd := &cobra.Command{
-		Use: "pull oci://HOST/REPOSITORY:VERSION -o DIR", Short: "Write the manifests of a published catalog into a folder",
-		Example: "  kubectl kiln catalog pull oci://registry.example.org/catalogs/general:1.0.0 -o general/",
+		Use: "pull oci://HOST/REPOSITORY:VERSION --output-dir DIR", Short: "Write the manifests of a published catalog into a folder",
+		Example: "  kubectl kiln catalog pull oci://registry.example.org/catalogs/general:1.0.0 --output-dir general/",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := o.RegistryClient()
@@ -49,8 +49,8 @@ func catalogPullCommand(s *cmdutil.Session) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&folder, "output", "o", "", "folder to write, which must not exist or be empty")
-	_ = cmd.MarkFlagRequired("output") // fails for a flag that is not there
+	cmd.Flags().StringVar(&folder, "output-dir", "", "folder to write, which must not exist or be empty")
+	_ = cmd.MarkFlagRequired("output-dir") // fails for a flag that is not there
 	o.AddRegistry(cmd)
 	return cmd
 }

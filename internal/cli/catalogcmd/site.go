@@ -13,15 +13,15 @@ import (
 )
 
 // catalogSiteCommand returns 'catalog site'. It writes index.html into a new folder and prints its size. Only the page of a published catalog contains a
-// reference and a version. As in 'catalog pull', -o is a folder.
+// reference and a version.
 func catalogSiteCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	var folder, title string
 	cmd := &cobra.Command{
-		Use: "site DIR|FILE|-|cluster|oci://HOST/REPOSITORY:VERSION -o DIR", Short: "Write a catalog as a static page to choose from",
+		Use: "site DIR|FILE|-|cluster|oci://HOST/REPOSITORY:VERSION --output-dir DIR", Short: "Write a catalog as a static page to choose from",
 		Long: "Write a catalog as one static HTML page: every instancetype and preference, filters, comparison, which of them fit, manifests and\n" +
 			"commands to copy. The page needs no server and no network.",
-		Example: "  kubectl kiln catalog site catalog/ -o public/",
+		Example: "  kubectl kiln catalog site catalog/ --output-dir public/",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			read, err := o.ReadCatalog(cmd.Context(), args[0])
@@ -51,8 +51,8 @@ func catalogSiteCommand(s *cmdutil.Session) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&title, "title", "Catalog", "title of the page")
-	cmd.Flags().StringVarP(&folder, "output", "o", "", "folder to write, which must not exist or be empty")
-	_ = cmd.MarkFlagRequired("output") // fails for a flag that is not there
+	cmd.Flags().StringVar(&folder, "output-dir", "", "folder to write, which must not exist or be empty")
+	_ = cmd.MarkFlagRequired("output-dir") // fails for a flag that is not there
 	o.AddRegistry(cmd)
 	return cmd
 }

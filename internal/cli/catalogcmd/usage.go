@@ -70,7 +70,7 @@ func catalogUsageCommand(s *cmdutil.Session) *cobra.Command {
 		}
 		return o.printCatalogUsage(usages)
 	}
-	o.AddOutput(cmd, "text", "text", "json", "yaml")
+	o.AddOutput(cmd, "table", "table", "json", "yaml")
 	return cmd
 }
 

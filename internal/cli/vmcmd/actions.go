@@ -98,9 +98,10 @@ func graceFlags(cmd *cobra.Command, usage string) func() *int64 {
 
 // dryRunFlag adds --dry-run, and returns a function that returns its value for the body of a request.
 func dryRunFlag(cmd *cobra.Command) func() []string {
-	on := cmd.Flags().Bool("dry-run", false, "check whether the request would be accepted, without any effect")
+	dry := new(cmdutil.DryRun)
+	cmdutil.AddDryRun(cmd, dry)
 	return func() []string {
-		if *on {
+		if *dry {
 			return []string{metav1.DryRunAll}
 		}
 		return nil

@@ -57,6 +57,7 @@ func createPreferenceCommand(s *cmdutil.Session) *cobra.Command {
 	m := o.addManifestFlags(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.CPUTopology, "cpu-topology", "", "preferred topology: sockets, cores, threads, spread or any")
+	cmdutil.CompleteValues(cmd, "cpu-topology", "sockets", "cores", "threads", "spread", "any")
 	flags.StringVar(&f.MachineType, "machine-type", "", "preferred machine type")
 	flags.StringVar(&f.VolumeStorageClass, "volume-storage-class", "", "preferred storage class")
 	flags.BoolVar(&f.Namespaced, "namespaced", false, "create a VirtualMachinePreference")

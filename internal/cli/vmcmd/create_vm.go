@@ -55,6 +55,9 @@ func createVMCommand(s *cmdutil.Session) *cobra.Command {
 	o.AddRegistry(cmd)
 	cmd.MarkFlagsMutuallyExclusive("fit", "memory", "instancetype", "infer-instancetype", "infer-instancetype-from")
 	cmd.MarkFlagsMutuallyExclusive("preference", "infer-preference", "infer-preference-from")
+	cmdutil.CompleteValues(cmd, "run-strategy", "Always", "Manual", "Halted", "Once", "RerunOnFailure")
+	s.CompleteObjects(cmd, "instancetype", instancetype.Kinds)
+	s.CompleteObjects(cmd, "preference", instancetype.PreferenceKinds)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return o.createVM(cmd, f) }
 	return cmd
 }

@@ -1,0 +1,120 @@
+package cmdutil
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	v1 "kubevirt.io/api/core/v1"
+	"kubevirt.io/api/instancetype/v1beta1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// completionTime is how long a shell waits for a cluster after the user has pressed Tab.
+	completionTime = 3 * time.Second
+	// mostCompletions is the largest number of names that are offered: a cluster may have thousands of VMs.
+	mostCompletions = 500
+)
+
+// names completes a word by the names of a kind in the cluster. It reads only metadata. Errors offer nothing, because a shell cannot show them.
+func (o *Session) names(ctx context.Context, kind schema.GroupVersionKind, namespaced bool, prefix string) (found []cobra.Completion) {
+	ctx, cancel := context.WithTimeout(ctx, completionTime)
+	defer cancel()
+	cluster, err := o.Client()
+	if err != nil {
+		return nil
+	}
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	options := []client.ListOption{client.Limit(mostCompletions)}
+	if namespaced {
+		namespace, _, err := o.Cluster.ToRawKubeConfigLoader().Namespace()
+		if err != nil {
+			return nil
+		}
+		options = append(options, client.InNamespace(namespace))
+	}
+	if cluster.List(ctx, list, options...) != nil {
+		return nil
+	}
+	for _, item := range list.Items {
+		if strings.HasPrefix(item.Name, prefix) {
+			found = append(found, item.Name)
+		}
+	}
+	return found
+}
+
+// CompleteVMs completes the arguments of a command by the names of the VMs of the namespace, after the prefix "vm/" if the command requires it. A command has
+// at most this number of arguments; 0 means any.
+func (o *Session) CompleteVMs(cmd *cobra.Command, prefix string, most int) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if most > 0 && len(args) >= most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var found []cobra.Completion
+		for _, name := range o.names(cmd.Context(), v1.VirtualMachineGroupVersionKind, true, strings.TrimPrefix(begun, prefix)) {
+			if !slices.Contains(args, prefix+name) {
+				found = append(found, prefix+name)
+			}
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// CompleteObjects completes a flag by the names of instancetypes or preferences, as the flag accepts them: of the cluster by their names, of the namespace with
+// their kind.
+func (o *Session) CompleteObjects(cmd *cobra.Command, flag string, kinds instancetype.KindNames) {
+	ofCluster, namespaced := v1beta1.SchemeGroupVersion.WithKind(kinds.Cluster), v1beta1.SchemeGroupVersion.WithKind(kinds.Namespaced)
+	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		found := o.names(cmd.Context(), ofCluster, false, begun)
+		prefix := strings.ToLower(namespaced.Kind) + "/"
+		for _, name := range o.names(cmd.Context(), namespaced, true, strings.TrimPrefix(begun, prefix)) {
+			found = append(found, prefix+name)
+		}
+		return found, cobra.ShellCompDirectiveNoFileComp
+	})
+}
+
+// CompleteConnection completes kubectl's flags --namespace, --context and --cluster.
+func (o *Session) CompleteConnection(root *cobra.Command) {
+	_ = root.RegisterFlagCompletionFunc("namespace", func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return o.names(cmd.Context(), corev1.SchemeGroupVersion.WithKind("Namespace"), false, begun), cobra.ShellCompDirectiveNoFileComp
+	})
+	for flag, entries := range map[string]func() []string{"context": o.contexts, "cluster": o.clusters} {
+		_ = root.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return entries(), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
+}
+
+// contexts returns the contexts of the kubeconfig.
+func (o *Session) contexts() (names []string) {
+	config, err := o.Cluster.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil
+	}
+	for name := range config.Contexts {
+		names = append(names, name)
+	}
+	return names
+}
+
+// clusters returns the clusters of the kubeconfig.
+func (o *Session) clusters() (names []string) {
+	config, err := o.Cluster.ToRawKubeConfigLoader().RawConfig()
+	if err != nil {
+		return nil
+	}
+	for name := range config.Clusters {
+		names = append(names, name)
+	}
+	return names
+}
