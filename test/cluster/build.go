@@ -123,9 +123,11 @@ func (s sources) build(ctx context.Context, dir string) error {
 	}
 	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build", "-o", common + "/"}, s.flags, s.folders)...)
 	cmd.Dir = filepath.Join(s.root, s.module)
+	cgo := "CGO_ENABLED=0" // as 'make' builds: images of programs have no C library
 	if s.native {
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
+		cgo = "CGO_ENABLED=1"
 	}
+	cmd.Env = append(os.Environ(), cgo)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build %v in module '%s': %w\n%s", s.folders, s.module, err, out)
 	}
