@@ -33,7 +33,7 @@ func Build(dir string) (kernel, initramfs string, err error) {
 		return "", "", err
 	}
 	kernel, initramfs = filepath.Join(boot, "vmlinuz"), filepath.Join(boot, "initrd")
-	// Trap: the unpacked ELF kernel boots in two thirds of the time, but by QEMU's entry for PVH, and does not see TPM, HPET and CPUs to come.
+	// Not the unpacked one, see UnpackKernel.
 	if err := copyFile(source.image, kernel); err != nil {
 		return "", "", err
 	}

@@ -70,22 +70,7 @@ func TestBoot(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), generous)
 	defer cancel()
-	// An Intel model, since Linux sees threads on TCG's AMD models as cores.
-	report, err := Boot(ctx, kernel, initramfs,
-		"-machine", "q35", "-cpu", "Nehalem", "-m", "320", "-smp", "4,sockets=1,cores=2,threads=2",
-		"-uuid", "5d307ca9-b3ef-428c-8861-06e72d69f223",
-		"-smbios", "type=1,manufacturer=Maker,product=Two Words,serial=S-1",
-		"-blockdev", "driver=file,node-name=a,filename="+disk(t, 1<<20),
-		"-device", "virtio-blk-pci,drive=a,serial=VIRTIO-1,addr=0x4",
-		"-blockdev", "driver=file,node-name=b,filename="+disk(t, 2<<20),
-		"-device", "ide-hd,bus=ide.3,drive=b,serial=SATA-3",
-		"-device", "virtio-scsi-pci,id=scsi,addr=0x5",
-		"-blockdev", "driver=file,node-name=c,filename="+disk(t, 3<<20),
-		"-device", "scsi-hd,bus=scsi.0,drive=c,serial=SCSI-2-1,scsi-id=2,lun=1",
-		"-device", "pcie-root-port,id=behind,chassis=1,addr=0x6",
-		"-device", "virtio-net-pci,bus=behind,mac=52:54:00:00:00:01",
-		"-device", "e1000e,mac=52:54:00:00:00:02,addr=0x8",
-	)
+	report, err := Boot(ctx, kernel, initramfs, chosenHardware(t)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +78,47 @@ func TestBoot(t *testing.T) {
 	checkDevices(t, report)
 	if keys := unaccounted(report); len(keys) > 0 {
 		t.Errorf("facts %v are neither in the text nor left out for a reason", keys)
+	}
+}
+
+// TestUnpackedKernel: a guest with the unpacked kernel, which is told to report only places, reports the same devices.
+func TestUnpackedKernel(t *testing.T) {
+	t.Parallel()
+	kernel, initramfs := image(t)
+	unpacked := filepath.Join(t.TempDir(), "vmlinux")
+	if err := errors.Join(AddUdev(initramfs), UnpackKernel(kernel, unpacked)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), generous)
+	defer cancel()
+	report, err := Boot(ctx, unpacked, initramfs, append(chosenHardware(t), "-append", Cmdline+" kiln.places=1")...) // QEMU takes the last one
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkDevices(t, report)
+	if report.Kernel != "" || len(report.DMI) > 0 {
+		t.Errorf("the guest was told to report only places, and reports kernel '%s' and DMI %v", report.Kernel, report.DMI)
+	}
+}
+
+// chosenHardware are the arguments of QEMU for the hardware that checkMachine and checkDevices expect.
+func chosenHardware(t *testing.T) []string {
+	t.Helper()
+	return []string{
+		// An Intel model, since Linux sees threads on TCG's AMD models as cores.
+		"-machine", "q35", "-cpu", "Nehalem", "-m", "320", "-smp", "4,sockets=1,cores=2,threads=2",
+		"-uuid", "5d307ca9-b3ef-428c-8861-06e72d69f223",
+		"-smbios", "type=1,manufacturer=Maker,product=Two Words,serial=S-1",
+		"-blockdev", "driver=file,node-name=a,filename=" + disk(t, 1<<20),
+		"-device", "virtio-blk-pci,drive=a,serial=VIRTIO-1,addr=0x4",
+		"-blockdev", "driver=file,node-name=b,filename=" + disk(t, 2<<20),
+		"-device", "ide-hd,bus=ide.3,drive=b,serial=SATA-3",
+		"-device", "virtio-scsi-pci,id=scsi,addr=0x5",
+		"-blockdev", "driver=file,node-name=c,filename=" + disk(t, 3<<20),
+		"-device", "scsi-hd,bus=scsi.0,drive=c,serial=SCSI-2-1,scsi-id=2,lun=1",
+		"-device", "pcie-root-port,id=behind,chassis=1,addr=0x6",
+		"-device", "virtio-net-pci,bus=behind,mac=52:54:00:00:00:01",
+		"-device", "e1000e,mac=52:54:00:00:00:02,addr=0x8",
 	}
 }
 

@@ -97,7 +97,8 @@ udev() {
 # property NAME TEXT: the value of a property of udev.
 property() { echo "$2" | sed -n "s/^$1=//p"; }
 
-report() {
+# machine: what is no device of a bus.
+machine() {
 	fact kernel "$(uname -r)"
 	file cmdline /proc/cmdline
 	fact memory.total.kib "$(awk '/^MemTotal:/ {print $2}' /proc/meminfo)"
@@ -151,20 +152,20 @@ report() {
 		fact generation "$(tail -c +41 $handed/etc/vmgenid_guid/raw | head -c 16 | hexdump -v -e '1/1 "%02x"')"
 	fi
 	fact smbios "$(sum /sys/firmware/dmi/tables/DMI)"
+}
+
+# places: where PCI and USB devices, disks and network cards are.
+places() {
 	for dev in /sys/bus/pci/devices/*; do
 		[ -e "$dev" ] || continue
 		n=${dev##*/}
 		fact "pci.$n.path" "$(readlink -f "$dev")"
 		files "pci.$n" "$dev" vendor device class subsystem_vendor subsystem_device revision
-		fact "pci.$n.resource" "$(cat "$dev/resource")"
-		fact "pci.$n.config" "$(hex "$dev/config" 256)"
+		if [ -z "$brief" ]; then
+			fact "pci.$n.resource" "$(cat "$dev/resource")"
+			fact "pci.$n.config" "$(hex "$dev/config" 256)"
+		fi
 		[ -e "$dev/driver" ] && driver=$(readlink -f "$dev/driver") && fact "pci.$n.driver" "${driver##*/}"
-	done
-	for dev in /sys/bus/virtio/devices/*; do
-		[ -e "$dev" ] || continue
-		n=${dev##*/}
-		fact "virtio.$n.path" "$(readlink -f "$dev")"
-		files "virtio.$n" "$dev" device features
 	done
 	for dev in /sys/bus/usb/devices/*; do
 		[ -r "$dev/idVendor" ] || continue
@@ -216,6 +217,16 @@ report() {
 		fact "nic.$n.driver" "$(basename "$(readlink -f "$nic/device/driver")")"
 		# shellcheck disable=SC2012 # the names are rx-0, rx-1, ...
 		fact "nic.$n.queues" "$(ls -d "$nic"/queues/rx-* | wc -l)"
+	done
+}
+
+# others: the other devices.
+others() {
+	for dev in /sys/bus/virtio/devices/*; do
+		[ -e "$dev" ] || continue
+		n=${dev##*/}
+		fact "virtio.$n.path" "$(readlink -f "$dev")"
+		files "virtio.$n" "$dev" device features
 	done
 	for port in /sys/class/virtio-ports/*; do
 		[ -r "$port/name" ] || continue
@@ -285,9 +296,18 @@ if [ -n "$vault" ]; then
 	while true; do sleep 3600; done
 fi
 
+# kiln.places=1: the report has only the places of devices, for guests that boot often.
+brief=$(told places)
+
 # whole_report: written in one go and counted, so that a reader can tell a whole report from a torn one.
 whole_report() {
-	report >/report 2>/dev/null
+	{
+		places
+		if [ -z "$brief" ]; then
+			machine
+			others
+		fi
+	} >/report 2>/dev/null
 	echo
 	echo "KILN-REPORT-BEGIN"
 	cat /report
