@@ -30,11 +30,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kilnvm/kiln/test/cluster"
 	"github.com/kilnvm/kiln/test/node"
+	"github.com/kilnvm/kiln/test/poll"
 	"github.com/kilnvm/kiln/test/virtlauncher/images"
 )
 
@@ -218,7 +220,7 @@ func (k *KubeVirt) apply(ctx context.Context, n *node.Node, objects []map[string
 		return err
 	}
 	steps := []func() error{
-		kubectl(ctx, n, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"),
+		established(ctx, n),
 		func() error { return k.write(ctx, n, "kubevirt", []map[string]any{object}) },
 		kubectl(ctx, n, "--namespace", Namespace, "patch", "kubevirt", "kubevirt", "--subresource=status", "--type=merge", "--patch", string(patch)),
 		func() error { return k.write(ctx, n, "others", others) },
@@ -245,6 +247,18 @@ func (k *KubeVirt) write(ctx context.Context, n *node.Node, name string, objects
 		return err
 	}
 	return kubectl(ctx, n, "create", "-f", file)() // not apply, to which virt-api has a port twice
+}
+
+// established returns a step that waits until the API server serves all definitions. While one of them has no condition yet, kubectl does not wait, but ends
+// with an error: then it is called again.
+func established(ctx context.Context, n *node.Node) func() error {
+	return func() (err error) {
+		poll.Until(time.Minute, func() bool {
+			err = kubectl(ctx, n, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")()
+			return err == nil || ctx.Err() != nil
+		})
+		return err
+	}
 }
 
 // kubectl returns a step that calls kubectl.
