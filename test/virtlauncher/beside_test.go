@@ -3,6 +3,7 @@ package virtlauncher
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,11 +68,8 @@ func removeKiln(t *testing.T) {
 func (g space) treated(name string, made bool) {
 	g.Helper()
 	vmi := g.vmi(name)
-	containers := g.kubectl("get", g.pod(vmi), "-o", "jsonpath={.spec.initContainers[*].image} {.spec.containers[*].image}")
-	for _, image := range strings.Fields(containers) {
-		if image != images.Name("virt-launcher") && !strings.HasPrefix(image, "registry.example/guest-") {
-			g.Errorf("the pod has a container of image '%s'", image)
-		}
+	if others := g.images(vmi); len(others) > 0 {
+		g.Errorf("the pod has containers of the images %v besides KubeVirt's", others)
 	}
 	var vm v1.VirtualMachine
 	g.eventually("Kiln has pinned "+name, func() (bool, any) {
@@ -86,4 +84,16 @@ func (g space) treated(name string, made bool) {
 	if (vm.Annotations[v1alpha1.AnnotationPins] != "") != (kiln != nil) || vmi.Annotations[v1alpha1.AnnotationPins] != want {
 		g.Errorf("the VM has the annotations %v, its VMI %v", vm.Annotations, vmi.Annotations)
 	}
+}
+
+// images returns the images that the pod of a guest has besides KubeVirt's and the guest's own.
+func (g space) images(vmi v1.VirtualMachineInstance) []string {
+	g.Helper()
+	all := strings.Fields(g.kubectl("get", g.pod(vmi), "-o", "jsonpath={.spec.initContainers[*].image} {.spec.containers[*].image}"))
+	if !slices.Contains(all, images.Name("virt-launcher")) {
+		g.Errorf("the pod has only the images %v", all)
+	}
+	return slices.DeleteFunc(all, func(image string) bool {
+		return image == images.Name("virt-launcher") || strings.HasPrefix(image, "registry.example/guest-")
+	})
 }

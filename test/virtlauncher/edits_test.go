@@ -31,8 +31,8 @@ func editedVM(seed uint64) edited {
 	spec.TerminationGracePeriodSeconds = &grace
 	memory := resource.MustParse("256Mi")
 	spec.Domain.Memory = &v1.Memory{Guest: &memory}
-	spec.Domain.Firmware = &v1.Firmware{KernelBoot: &v1.KernelBoot{KernelArgs: guest.Cmdline,
-		Container: &v1.KernelBootContainer{Image: KernelImage, KernelPath: KernelPath, InitrdPath: InitrdPath, ImagePullPolicy: "IfNotPresent"}}}
+	spec.Domain.Firmware = &v1.Firmware{KernelBoot: &v1.KernelBoot{KernelArgs: guest.Cmdline + " kiln.places=1",
+		Container: &v1.KernelBootContainer{Image: KernelImage, KernelPath: UnpackedPath, InitrdPath: InitrdPath, ImagePullPolicy: "IfNotPresent"}}}
 	if random.IntN(4) > 0 {
 		toggleNIC(spec, seed)
 	} else {

@@ -2,6 +2,7 @@ package virtlauncher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,9 @@ const KernelImage = "registry.example/guest-kernel:1"
 // KernelPath is the path of the kernel in its image.
 const KernelPath = "/boot/vmlinuz"
 
+// UnpackedPath is the path of the same kernel, unpacked (guest.UnpackKernel), in the same image.
+const UnpackedPath = "/boot/vmlinux"
+
 // InitrdPath is the path of the initramfs in the image of the kernel.
 const InitrdPath = "/boot/initrd"
 
@@ -36,12 +40,13 @@ func (k *KubeVirt) ImportGuests(ctx context.Context, n *node.Node) error {
 	if out, err := exec.CommandContext(ctx, "qemu-img", "convert", "-O", "qcow2", raw, disk).CombinedOutput(); err != nil {
 		return fmt.Errorf("qemu-img: %w: %s", err, out)
 	}
-	if err := guest.AddUdev(filepath.Join(k.Dir, InitrdPath)); err != nil {
+	kernel, unpacked, initrd := filepath.Join(k.Dir, KernelPath), filepath.Join(k.Dir, UnpackedPath), filepath.Join(k.Dir, InitrdPath)
+	if err := errors.Join(guest.UnpackKernel(kernel, unpacked), guest.AddUdev(initrd)); err != nil {
 		return err
 	}
 	made := map[string]map[string]string{
 		DiskImage:   {"disk/disk.qcow2": disk},
-		KernelImage: {KernelPath: filepath.Join(k.Dir, KernelPath), InitrdPath: filepath.Join(k.Dir, InitrdPath)},
+		KernelImage: {KernelPath: kernel, UnpackedPath: unpacked, InitrdPath: initrd},
 	}
 	for name, content := range made {
 		file := filepath.Join(k.Dir, filepath.Base(name)+".tar")

@@ -30,11 +30,13 @@ import (
 type space struct {
 	*testing.T
 	name, virtctlProgram string
+	reader               reader
 }
 
 func newSpace(t *testing.T) space {
 	t.Helper()
-	g := space{t, strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-")), cluster.Virtctl(t, "../..")}
+	name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
+	g := space{t, name, cluster.Virtctl(t, "../.."), newReader(t, name)}
 	if out, err := shared.Kubectl(t.Context(), "create", "namespace", g.name); err != nil {
 		t.Fatal(err, out)
 	}
@@ -121,19 +123,6 @@ func (g space) eventually(what string, done func() (is bool, seen any)) {
 	}
 }
 
-// vmi reads a VMI. It is empty if the VMI does not exist.
-func (g space) vmi(name string) (vmi v1.VirtualMachineInstance) {
-	g.Helper()
-	out := g.kubectl("get", "vmi", name, "--ignore-not-found", "-o", "json")
-	if out == "" {
-		return vmi
-	}
-	if err := json.Unmarshal([]byte(out), &vmi); err != nil {
-		g.Fatal(err, out)
-	}
-	return vmi
-}
-
 // vm reads a VM.
 func (g space) vm(name string) (vm v1.VirtualMachine) {
 	g.Helper()
@@ -170,19 +159,7 @@ func (g space) pod(vmi v1.VirtualMachineInstance) string {
 // console returns what the guest has written to its first serial port in this pod: the log of a container that KubeVirt adds.
 func (g space) console(vmi v1.VirtualMachineInstance) string {
 	g.Helper()
-	return g.kubectl("logs", g.pod(vmi), "-c", "guest-console-log")
-}
-
-// reports waits for the report that the guest writes when it boots.
-func (g space) reports(vmi v1.VirtualMachineInstance) (report guest.Report) {
-	g.Helper()
-	g.eventually("the guest reports its hardware", func() (bool, any) {
-		log := g.console(vmi)
-		var err error
-		report, err = guest.ParseReport(strings.NewReader(log))
-		return err == nil, log[max(0, len(log)-1000):]
-	})
-	return report
+	return g.kubectl("logs", g.pod(vmi), "-c", console)
 }
 
 // address returns the address at which the guest of a VM answers HTTP: its pod's.
