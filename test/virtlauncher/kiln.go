@@ -120,7 +120,8 @@ func (k *Kiln) Await(ctx context.Context, n *node.Node) error {
 
 // Remove removes Kiln, and waits until its pods are gone. Its definitions stay, with the objects of its kinds and namespace kiln-system.
 func (k *Kiln) Remove(ctx context.Context, n *node.Node) error {
-	configurations := kubectl(ctx, n, "delete", "mutatingwebhookconfiguration/kiln-mutating", "validatingwebhookconfiguration/kiln-validating")
+	configurations := kubectl(ctx, n, "delete", "mutatingwebhookconfiguration/kiln-mutating", "validatingwebhookconfiguration/kiln-validating",
+		"validatingwebhookconfiguration/kiln-policies")
 	all := kubectl(ctx, n, "delete", "-k", k.overlay(), "-l", "kilnvm.io/uninstall!=keep", "--ignore-not-found", "--timeout=120s")
 	pods := kubectl(ctx, n, "--namespace", "kiln-system", "wait", "--for=delete", "pods", "--all", "--timeout=120s")
 	return errors.Join(configurations(), all(), pods())

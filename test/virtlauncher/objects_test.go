@@ -2,15 +2,18 @@ package virtlauncher
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/test/poll"
 )
 
 // objects are all objects of the cluster as users and programs want them to be, by kind, namespace and name. What the cluster writes about itself is left out:
@@ -20,20 +23,28 @@ type objects map[string]*unstructured.Unstructured
 // written are kinds that change without end, or follow from other objects.
 var written = []string{"events", "events.events.k8s.io", "leases.coordination.k8s.io", "endpoints", "endpointslices.discovery.k8s.io", "componentstatuses"}
 
-// objects reads them all.
+// objects reads them all. While a definition is being removed, or an API of KubeVirt's or Kiln's does not answer, not all kinds that are named can be read: then
+// it asks again.
 func (g space) objects() objects {
 	g.Helper()
-	var kinds []string
-	for _, kind := range strings.Fields(g.kubectl("api-resources", "--verbs=list,get", "-o", "name")) {
-		if !slices.Contains(written, kind) && !strings.Contains(kind, "subresources.") {
-			kinds = append(kinds, kind)
-		}
-	}
-	out := g.kubectl("get", strings.Join(kinds, ","), "--all-namespaces", "-o", "json")
 	list := unstructured.UnstructuredList{}
-	if err := json.Unmarshal([]byte(out[max(0, strings.IndexByte(out, '{')):]), &list); err != nil { // warnings about old kinds come before it
-		g.Fatal(err)
-	}
+	g.eventually("all objects can be read", func() (bool, any) {
+		names, err := shared.Kubectl(g.Context(), "api-resources", "--verbs=list,get", "-o", "name")
+		if err != nil {
+			return false, names
+		}
+		var kinds []string
+		for _, kind := range strings.Fields(names) {
+			if !slices.Contains(written, kind) && !strings.Contains(kind, "subresources.") {
+				kinds = append(kinds, kind)
+			}
+		}
+		out, err := shared.Kubectl(g.Context(), "get", strings.Join(kinds, ","), "--all-namespaces", "-o", "json")
+		if err == nil {
+			err = json.Unmarshal([]byte(out[max(0, strings.IndexByte(out, '{')):]), &list) // warnings about old kinds come before it
+		}
+		return err == nil, []any{err, out[max(0, len(out)-1000):]}
+	})
 	found := objects{}
 	for i := range list.Items {
 		object := &list.Items[i]
@@ -58,29 +69,44 @@ const (
 	present
 )
 
-// unchanged compares objects with what they are now. It fails the test for each difference, except what docs/beside-kubevirt.md says that Kiln changes:
-// annotations below kilnvm.io/ of VMs, and rules of roles to which others are aggregated. New objects must be Kiln's.
+// unchanged fails the test for each difference between objects and what they are now, except what docs/beside-kubevirt.md says that Kiln changes: annotations
+// below kilnvm.io/ of VMs, and rules of roles to which others are aggregated. New objects must be Kiln's. It waits a minute for what Kubernetes writes in
+// response, such as the rules of those roles and the APIService of a definition.
 func (o objects) unchanged(g space, kiln presence) {
+	g.Helper()
+	var all []string
+	poll.Until(time.Minute, func() bool {
+		all = o.differences(g, kiln)
+		return len(all) == 0
+	})
+	for _, difference := range all {
+		g.Error(difference)
+	}
+}
+
+// differences returns a text for each difference that unchanged does not allow.
+func (o objects) differences(g space, kiln presence) (all []string) {
 	g.Helper()
 	now := g.objects()
 	for _, key := range slices.Sorted(maps.Keys(o)) {
 		is := now[key]
 		if is == nil {
-			g.Errorf("%s is gone", key)
+			all = append(all, key+" is gone")
 			continue
 		}
 		if kiln == present {
 			keepRules(o[key], is)
 		}
 		if diff := cmp.Diff(withoutAnnotations(o[key]), withoutAnnotations(is)); diff != "" {
-			g.Errorf("%s has changed: -before +now\n%s", key, diff)
+			all = append(all, key+" has changed: -before +now\n"+diff)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(now)) {
 		if o[key] == nil && !kiln.has(g, now[key]) {
-			g.Errorf("%s is new: %v", key, now[key].Object)
+			all = append(all, fmt.Sprintf("%s is new: %v", key, now[key].Object))
 		}
 	}
+	return all
 }
 
 // keepRules removes from a role that others are aggregated to what it did not have before.
