@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 )
@@ -64,7 +65,11 @@ func (s *apiServer) serve(t *testing.T, documents ...string) (flags []string) {
 			reply(w, http.StatusOK, found)
 			return
 		}
-		s.read(w, resources, r.URL.Path)
+		selector, err := labels.Parse(r.URL.Query().Get("labelSelector"))
+		if err != nil {
+			t.Error(err)
+		}
+		s.read(w, resources, r.URL.Path, selector)
 	}))
 	t.Cleanup(server.Close)
 	dir := folder(t, map[string]string{"kubeconfig": `{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: "` + server.URL +
@@ -113,7 +118,7 @@ func discovered(resources map[schema.GroupVersion][]metav1.APIResource, path str
 }
 
 // read answers with one object, or with all of a namespace or of the cluster.
-func (s *apiServer) read(w http.ResponseWriter, resources map[schema.GroupVersion][]metav1.APIResource, path string) {
+func (s *apiServer) read(w http.ResponseWriter, resources map[schema.GroupVersion][]metav1.APIResource, path string, selector labels.Selector) {
 	version, rest := schema.GroupVersion{Version: "v1"}, strings.Split(strings.Trim(path, "/"), "/")
 	if rest[0] == "apis" && len(rest) > 3 {
 		version, rest = schema.GroupVersion{Group: rest[1], Version: rest[2]}, rest[3:]
@@ -151,7 +156,9 @@ func (s *apiServer) read(w http.ResponseWriter, resources map[schema.GroupVersio
 			reply(w, http.StatusOK, object.Object)
 			return
 		}
-		list.Items = append(list.Items, object)
+		if selector.Matches(labels.Set(object.GetLabels())) {
+			list.Items = append(list.Items, object)
+		}
 	}
 	if name != "" {
 		reply(w, http.StatusNotFound, apierrors.NewNotFound(of, name).Status())

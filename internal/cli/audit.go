@@ -32,7 +32,7 @@ func auditCommand(s *cmdutil.Session) *cobra.Command {
 			"does with objects that break the rule: it refuses all of them, only the VMI, only some, or it admits them.\n\n" +
 			"The exit status is 0 if nothing would be refused, 1 if something would, and 2 if something cannot be read or judged.",
 		Example: "  kubectl kiln audit -A\n" +
-			"  kubectl get vm,vmi,kubevirt,namespace,vmclusterinstancetype,vmclusterpreference,controllerrevision -A -o yaml > dump.yaml\n" +
+			"  kubectl get kubevirt,namespace,vm,vmi,vmipreset,vmf,vmcf,vmp,vmcp,controllerrevision -A -o yaml > dump.yaml\n" +
 			"  kubectl kiln audit -f dump.yaml --guests kubevirt -o json | jq -r '.objects[] | [.namespace, .name] | @tsv'",
 		Args: cobra.NoArgs,
 	}
@@ -116,11 +116,11 @@ func (o *auditRun) printAudit(a *audit.Audit) (outcome error) {
 	return outcome
 }
 
-// shortKinds are the names of kinds that kubectl accepts.
+// shortKinds are short names of KubeVirt's definitions, which kubectl accepts.
 var shortKinds = map[string]string{
 	"VirtualMachine": "vm", "VirtualMachineInstance": "vmi", "VirtualMachineInstancePreset": "vmipreset",
-	instancetype.Kinds.Namespaced: "vminstancetype", instancetype.Kinds.Cluster: "vmclusterinstancetype",
-	instancetype.PreferenceKinds.Namespaced: "vmpreference", instancetype.PreferenceKinds.Cluster: "vmclusterpreference",
+	instancetype.Kinds.Namespaced: "vmf", instancetype.Kinds.Cluster: "vmcf",
+	instancetype.PreferenceKinds.Namespaced: "vmp", instancetype.PreferenceKinds.Cluster: "vmcp",
 }
 
 // printRules prints one line for each rule, with an example.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,6 +14,8 @@ import (
 	"github.com/kilnvm/kiln/internal/workbench/audit"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/validate"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
 )
 
 // A VM of each kind of verdict of KubeVirt, a VM that Kiln admits, and one that is admitted on a change only: its template had the label before.
@@ -55,6 +58,7 @@ func auditedObjects() []string {
 		"{apiVersion: instancetype.kubevirt.io/v1beta1, kind: VirtualMachineClusterInstancetype, metadata: {name: none}, " +
 			"spec: {cpu: {guest: 0}, memory: {guest: 1Gi}}}\n",
 		"{apiVersion: v1, kind: Namespace, metadata: {name: shop, labels: {kilnvm.io/admission: warn}}}\n",
+		"{apiVersion: v1, kind: Namespace, metadata: {name: plain}}\n",
 	}
 }
 
@@ -109,6 +113,43 @@ func TestAuditText(t *testing.T) {
 	}
 	if strings.Contains(got.out+got.errOut, "\x1b") || cmdutil.ExitStatus(got.err) != 1 {
 		t.Errorf("%v: %q", got.err, got.out+got.errOut)
+	}
+}
+
+// TestKindsOfAuditsHaveShortNames: kubectl finds the kinds that an audit prints, and those of the command in its help, by the names of KubeVirt's definitions.
+func TestKindsOfAuditsHaveShortNames(t *testing.T) {
+	t.Parallel()
+	known := map[string]string{"namespace": "Namespace", "controllerrevision": "ControllerRevision", "kubevirt": "KubeVirt"}
+	files, err := filepath.Glob("../../manifests/crds/*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var definition apiextensions.CustomResourceDefinition
+		if err := yaml.Unmarshal(raw, &definition); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range definition.Spec.Names.ShortNames {
+			known[name] = definition.Spec.Names.Kind
+		}
+	}
+	for kind, name := range shortKinds {
+		if known[name] != kind {
+			t.Errorf("'%s' is a name of kind '%s', want %s", name, known[name], kind)
+		}
+	}
+	command := regexp.MustCompile(`kubectl get (\S+) -A`).FindStringSubmatch(call(t, "", "audit", "--help").out)
+	if command == nil {
+		t.Fatal("the help has no command for a dump")
+	}
+	for name := range strings.SplitSeq(command[1], ",") {
+		if known[name] == "" {
+			t.Errorf("the help names '%s', which no definition has", name)
+		}
 	}
 }
 

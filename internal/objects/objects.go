@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,8 +54,7 @@ func (r Reader) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	return copyTo(object, into)
 }
 
-// List fills a list with the objects of its kind, in no particular order. It applies only the namespace of the options, and ignores selectors of labels and
-// fields.
+// List fills a list with the objects of its kind, in no particular order. It applies only the namespace and the selector of labels, and ignores other options.
 func (r Reader) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	kind, err := apiutil.GVKForObject(list, r.scheme)
 	if err != nil {
@@ -70,6 +70,9 @@ func (r Reader) List(_ context.Context, list client.ObjectList, options ...clien
 	slice := reflect.ValueOf(items).Elem()
 	for at, object := range r.objects {
 		if at.GroupKind != group || wanted.Namespace != "" && at.Namespace != wanted.Namespace {
+			continue
+		}
+		if wanted.LabelSelector != nil && !wanted.LabelSelector.Matches(labels.Set(object.GetLabels())) {
 			continue
 		}
 		item := reflect.New(slice.Type().Elem())

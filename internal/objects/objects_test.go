@@ -52,6 +52,11 @@ func TestReader(t *testing.T) {
 	if slices.Sort(found); !slices.Equal(found, []string{"a first", "b second"}) {
 		t.Errorf("the layers list %q", found)
 	}
+	marked := secret("team", "marked", "")
+	marked.SetLabels(map[string]string{"mark": ""})
+	if err := New(scheme, marked, secret("team", "a", "")).List(t.Context(), &list, client.HasLabels{"mark"}); err != nil || len(list.Items) != 3 {
+		t.Errorf("the list has %d items, %v; want the two that it had, and the one with the label", len(list.Items), err)
+	}
 	untyped := &unstructured.UnstructuredList{} // as profiles and the catalog are read
 	untyped.SetAPIVersion("v1")
 	untyped.SetKind("SecretList")
