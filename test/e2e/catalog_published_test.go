@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/test/page"
 	"github.com/kilnvm/kiln/test/samples"
 )
 
@@ -40,7 +41,7 @@ func TestPublishedCatalogFromARegistry(t *testing.T) {
 	}
 	const versions = "kubectl get vmcf,vmcp -l kilnvm.io/catalog=published -o custom-columns=N:.metadata.name,V:.metadata.resourceVersion"
 	stored := h.want(versions)
-	if output := h.want(install); strings.Count(output, "\n") != 1 || missingLine(output, "catalog 'published' 1.0.0 (sha256:...): 122 unchanged") != "" {
+	if output := h.want(install); strings.Count(output, "\n") != 1 || page.MissingLine(output, "catalog 'published' 1.0.0 (sha256:...): 122 unchanged") != "" {
 		t.Errorf("the second installation: %s", output)
 	}
 	if now := h.want(versions); now != stored || strings.Count(now, "\n") < 122 {
@@ -98,7 +99,7 @@ sed -i '/^  labels:$/,/^  name:/s/^  name: o1.small$/    kilnvm.io\/lifecycle: d
 func (h shop) lastLine(output, want string) {
 	h.Helper()
 	lines := strings.Split(strings.TrimSpace(output), "\n")
-	if missingLine(lines[len(lines)-1], want) != "" {
+	if page.MissingLine(lines[len(lines)-1], want) != "" {
 		h.Fatalf("the last line is not '%s':\n%s", want, output)
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -119,30 +117,4 @@ func (h shop) same(when, name, before string) {
 func (h shop) uninstalled(catalog string) {
 	h.kubectlAfter("delete", "vm,vmi", "--all", "--timeout=60s")
 	h.kubectlAfter("delete", "virtualmachineclusterinstancetype,virtualmachineclusterpreference", "-l", "kilnvm.io/catalog="+catalog)
-}
-
-// missingLine returns the first line shown that the output does not have next, or the first line of the output that is not shown. A line '...' stands for any
-// lines, '...' within a line for any text, and spaces count as one. So a page cannot leave lines out without a mark.
-func missingLine(output, shown string) string {
-	lines := strings.Split(strings.TrimSpace(output), "\n")
-	gap := false
-	for line := range strings.Lines(shown) {
-		line = strings.Join(strings.Fields(line), " ")
-		if line == "..." {
-			gap = true
-			continue
-		}
-		is := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(line), regexp.QuoteMeta("..."), ".*") + "$")
-		for gap && len(lines) > 0 && !is.MatchString(strings.Join(strings.Fields(lines[0]), " ")) {
-			lines = lines[1:]
-		}
-		if len(lines) == 0 || !is.MatchString(strings.Join(strings.Fields(lines[0]), " ")) {
-			return line
-		}
-		lines, gap = lines[1:], false
-	}
-	if len(lines) > 0 && !gap {
-		return "..., for the line that is not shown: " + lines[0]
-	}
-	return ""
 }
