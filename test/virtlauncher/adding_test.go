@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/test/nightly"
+	"github.com/kilnvm/kiln/test/objects"
+	"github.com/kilnvm/kiln/test/poll"
 )
 
 // TestAdding: Kiln is added to KubeVirt while a guest runs, is upgraded, loses all its pods at once, and is removed. The guest answers all the time, by the
@@ -30,7 +32,7 @@ func TestAdding(t *testing.T) {
 
 	installKiln(t)
 	g.treated("demo", false)
-	before.unchanged(g, present)
+	g.unchanged(before, objects.Present)
 
 	second := &Kiln{Root: "../..", Dir: filepath.Join(installed.Dir, "second"), Version: "second"}
 	if err := second.Install(t.Context(), nodes...); err != nil {
@@ -41,26 +43,52 @@ func TestAdding(t *testing.T) {
 		versions := g.versions()
 		return slices.Equal(versions, []string{"kiln:second"}), versions
 	})
-	before.unchanged(g, present)
+	g.unchanged(before, objects.Present)
 
 	g.kubectl("--namespace", "kiln-system", "delete", "pods", "--all", "--force", "--grace-period=0")
 	if err := kiln.Await(t.Context(), shared); err != nil {
 		t.Fatal(err)
 	}
-	before.unchanged(g, present)
+	g.unchanged(before, objects.Present)
 
 	removeKiln(t)
-	before.unchanged(g, removed)
+	g.unchanged(before, objects.Removed)
 	g.kubectl("delete", "crd", "guestprofiles.kilnvm.io", "clusterguestprofiles.kilnvm.io", "guestpolicies.kilnvm.io", "guesthardwares.kilnvm.io",
 		"hostprofiles.kilnvm.io", "frontendprofiles.kilnvm.io")
 	g.kubectl("delete", "namespace", "kiln-system")
-	before.unchanged(g, gone)
+	g.unchanged(before, objects.Gone)
 	answers()
 	if now := g.running("demo"); now != running {
 		t.Errorf("the guest that ran as\n%+v\nruns as\n%+v", running, now)
 	}
 	g.virtctl("restart", "demo")
 	g.reports(g.runs("demo", string(vmi.UID)))
+}
+
+// objects reads all objects of the cluster. While a definition is being removed, or an API of KubeVirt's or Kiln's does not answer, not all kinds that are
+// named can be read: then it asks again.
+func (g space) objects() (all objects.Objects) {
+	g.Helper()
+	g.eventually("all objects can be read", func() (bool, any) {
+		var err error
+		all, err = objects.Read(func(args ...string) (string, error) { return shared.Kubectl(g.Context(), args...) })
+		return err == nil, err
+	})
+	return all
+}
+
+// unchanged fails the test for each difference between objects and what they are now. It waits a minute for what Kubernetes writes in response, such as the
+// rules of aggregated roles and the APIService of a definition.
+func (g space) unchanged(before objects.Objects, kiln objects.Presence) {
+	g.Helper()
+	var all []string
+	poll.Until(time.Minute, func() bool {
+		all = before.Differences(g.objects(), kiln)
+		return len(all) == 0
+	})
+	for _, difference := range all {
+		g.Error(difference)
+	}
 }
 
 // versions returns the images that Kiln's pods run, each once.
