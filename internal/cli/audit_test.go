@@ -116,7 +116,8 @@ func TestAuditText(t *testing.T) {
 	}
 }
 
-// TestKindsOfAuditsHaveShortNames: kubectl finds the kinds that an audit prints, and those of the command in its help, by the names of KubeVirt's definitions.
+// TestKindsOfAuditsHaveShortNames: kubectl finds the kinds that an audit prints, and the kinds in the command of its help, by the names of
+// KubeVirt's definitions.
 func TestKindsOfAuditsHaveShortNames(t *testing.T) {
 	t.Parallel()
 	known := map[string]string{"namespace": "Namespace", "controllerrevision": "ControllerRevision", "kubevirt": "KubeVirt"}
