@@ -26,6 +26,8 @@ type Options struct {
 	Kubeconfig string
 	// Host is the name or address at which the cluster's API server reaches this machine; empty means localhost.
 	Host string
+	// Expose makes a port of this machine's 127.0.0.1 the same port where the API server of Kubeconfig runs; nil if that is this machine.
+	Expose func(port int) error
 	// Configuration is a KubeVirt object or its spec.configuration as YAML; empty means one for tests and 'make run'.
 	Configuration string
 	// Namespace is the namespace that Kiln is installed in, and Launchers the namespace of the launchers' Leases; empty means the namespace in the manifests.

@@ -88,7 +88,8 @@ const networkDefinition = `{"apiVersion": "apiextensions.k8s.io/v1", "kind": "Cu
 "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}}`
 
 // installKubeVirt creates what virt-operator installs, except what needs a running server: webhook configurations and APIServices. virt-controller's
-// Deployment starts nothing here, since this control plane has no controller of Deployments; it tells Kiln that KubeVirt makes VMIs.
+// Deployment starts nothing here: this control plane has no controller of Deployments, and in a cluster that has one there are no replicas. It tells Kiln that
+// KubeVirt makes VMIs.
 func (b *Beside) installKubeVirt(ctx context.Context) error {
 	networks := &unstructured.Unstructured{}
 	if err := json.Unmarshal([]byte(networkDefinition), networks); err != nil {
@@ -102,6 +103,13 @@ func (b *Beside) installKubeVirt(ctx context.Context) error {
 	}
 	if err := b.MakeNamespace(ctx, b.KubeVirt); err != nil {
 		return err
+	}
+	for _, deployment := range b.installed("Deployment") {
+		if !b.own {
+			if err := unstructured.SetNestedField(deployment.Object, int64(0), "spec", "replicas"); err != nil {
+				return err
+			}
+		}
 	}
 	for _, kinds := range [][]string{
 		{"ServiceAccount"}, {"ClusterRole", "Role"}, {"ClusterRoleBinding", "RoleBinding"}, {"Deployment"},

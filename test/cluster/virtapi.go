@@ -64,6 +64,11 @@ func (b *Beside) startVirtAPI(ctx context.Context) error {
 		return err
 	}
 	b.api.balancer.add(b.api.address())
+	if b.Expose != nil {
+		if err := errors.Join(b.Expose(b.api.port), b.Expose(b.api.balancer.port())); err != nil {
+			return err
+		}
+	}
 	return b.StartVirtAPI(ctx)
 }
 

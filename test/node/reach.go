@@ -3,9 +3,11 @@ package node
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"runtime"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -59,4 +61,43 @@ func (n *Node) inNetwork(do func() error) error {
 		failed <- err
 	}()
 	return <-failed
+}
+
+// Forward makes a port of this machine's 127.0.0.1 the same port of the node's, so that the API server reaches a program that listens there. It ends with the
+// context.
+func (n *Node) Forward(ctx context.Context, port int) error {
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+	listener, err := n.Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	context.AfterFunc(ctx, func() { _ = listener.Close() })
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go relay(client, address)
+		}
+	}()
+	return nil
+}
+
+// relay connects a connection to an address of this machine until one of the two ends.
+func relay(client net.Conn, address string) {
+	defer client.Close()
+	server, err := net.Dial("tcp", address)
+	if err != nil {
+		return // the client sees a closed connection, as from a program that has ended
+	}
+	defer server.Close()
+	ended := make(chan struct{}, 2)
+	for _, to := range [][2]net.Conn{{client, server}, {server, client}} {
+		go func() {
+			_, _ = io.Copy(to[0], to[1])
+			ended <- struct{}{}
+		}()
+	}
+	<-ended
 }
