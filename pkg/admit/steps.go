@@ -71,7 +71,7 @@ func completeVM(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, in Input)
 	draft.May.Preference = vm.Spec.Preference != nil && in.Set.Preference == nil
 	if draft.May.Instancetype || draft.May.Preference {
 		draft.Written, draft.Explicit = vmi.DeepCopy(), vmi.DeepCopy()
-		instancetype.Apply(in.Set, draft.Written)
+		instancetype.Apply(in.Set, in.Cluster.Limits.Version, draft.Written)
 	} else {
 		placeIdentity(vmi)
 	}
@@ -182,7 +182,7 @@ func (r *run) attachDefaultDevices() {
 }
 
 func (r *run) applyPreference() {
-	instancetype.ApplyPreference(r.appliedPreferences(), r.vmi, r.log)
+	instancetype.ApplyPreference(r.in.Set, r.in.Cluster.Limits.Version, r.vmi, r.log)
 	if p := r.in.Set.Preference; p != nil {
 		annotateSource(r.vmi, p.Source)
 	}
@@ -214,27 +214,6 @@ func (r *run) fillPresets() {
 	}
 }
 
-// appliedPreferences returns the set with only those preferences that the version of KubeVirt applies. Until v1.8 a preference adds no panic device, and its
-// API has neither a video type nor encryption.
-func (r *run) appliedPreferences() instancetype.Set {
-	set := r.in.Set
-	if set.Preference == nil || r.in.Cluster.Limits.Version.Nearest() >= 9 {
-		return set
-	}
-	older := *set.Preference
-	older.Spec.PreferredLaunchSecurity = nil
-	if older.Spec.Devices != nil {
-		devices := *older.Spec.Devices
-		devices.PreferredVideoType = nil
-		if len(r.vmi.Spec.Domain.Devices.PanicDevices) == 0 {
-			devices.PreferredPanicDeviceModel = nil
-		}
-		older.Spec.Devices = &devices
-	}
-	set.Preference = &older
-	return set
-}
-
 // annotationsSince are annotations that defaults set, with the first KubeVirt that has them. An older one must not find them in its VMIs: after its upgrade
 // they would claim for a VMI what the VMI was not made with.
 var annotationsSince = map[string]config.Version{v1.PciTopologyVersionAnnotation: 8, v1.QGSSocketPathAnnotation: 9}
@@ -256,7 +235,7 @@ func (r *run) fillDefaults() {
 	} else {
 		mutate.Each(r.vmi, r.in.clusterDefaults(), func(pass string) { r.observe(Origin{Kind: FromDefault, Name: pass}) })
 	}
-	r.errs = append(r.errs, validate.QuoteSocket(r.vmi, r.in.clusterDefaults(), nil)...)
+	r.errs = append(r.errs, validate.QuoteSocket(r.vmi, r.in.clusterDefaults(), r.in.Cluster.Limits.Version, nil)...)
 }
 
 // mergeVerdict returns the conflicts between what was merged into the VMI. at is the path of the object with its metadata and spec: nil for the VMI itself.

@@ -3,6 +3,7 @@ package instancetype_test
 import (
 	"testing"
 
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
@@ -28,7 +29,7 @@ func TestMaxSocketsOfASizeFitItsMachine(t *testing.T) {
 			preference.Spec.CPU = &v1beta1.CPUPreferences{PreferredCPUTopology: &cores}
 			set, vmi := instancetype.Set{Instancetype: given, Preference: preference}, &v1.VirtualMachineInstance{}
 			vmi.Spec.Architecture = test.architecture
-			instancetype.Apply(set, vmi)
+			instancetype.Apply(set, config.Newest, vmi)
 			if got := vmi.Spec.Domain.CPU.MaxSockets; got != test.want {
 				t.Errorf("maxSockets is %d, want %d", got, test.want)
 			}
@@ -45,12 +46,12 @@ func TestEmptyFieldsOfASizeAreUnset(t *testing.T) {
 	given := &instancetype.Instancetype{}
 	given.Spec.CPU = v1beta1.CPUInstancetype{Guest: 2, Model: &model, MaxSockets: &sockets}
 	set, vmi := instancetype.Set{Instancetype: given}, &v1.VirtualMachineInstance{}
-	instancetype.Apply(set, vmi)
+	instancetype.Apply(set, config.Newest, vmi)
 	vmi.Spec.Domain.CPU.Model, vmi.Spec.Domain.CPU.MaxSockets = "host-model", 8
 	if errs := instancetype.Differences(set, vmi, nil); len(errs) > 0 {
 		t.Errorf("the cluster's defaults differ from the instancetype: %v", errs)
 	}
-	instancetype.Apply(set, vmi)
+	instancetype.Apply(set, config.Newest, vmi)
 	if cpu := vmi.Spec.Domain.CPU; cpu.Model != "host-model" || cpu.MaxSockets != 8 {
 		t.Errorf("applied again, the instancetype cleared the defaults: model '%s', %d sockets", cpu.Model, cpu.MaxSockets)
 	}

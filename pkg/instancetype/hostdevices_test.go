@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/pkg/config"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
 )
@@ -30,7 +31,7 @@ func TestDevicesAppliedBefore(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			vmi := guest(func(*v1.DomainSpec) {})
-			Apply(set, vmi)
+			Apply(set, config.Newest, vmi)
 			test.change(&vmi.Spec.Domain.Devices)
 			if diff := cmp.Diff(test.want, fields(Differences(set, vmi, nil))); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", test.why, diff)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/internal/filled"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -152,11 +153,11 @@ func (f ownedField) asError(source Source, object *field.Path) *field.Error {
 		fmt.Sprintf("conflicts with %s, which %s: remove the field, or choose an instancetype that fits", source, sets))
 }
 
-// Apply applies the instancetype, then the preference (ApplyToVMI). Conflicts or Differences must have returned no errors before. Afterwards the VMI shares no
-// memory with the set.
-func Apply(set Set, vmi *v1.VirtualMachineInstance) {
+// Apply applies the instancetype, then the preference as a version of KubeVirt does (ApplyToVMI). Conflicts or Differences must have returned no errors before.
+// Afterwards the VMI shares no memory with the set.
+func Apply(set Set, version config.Version, vmi *v1.VirtualMachineInstance) {
 	ApplyInstancetype(set, vmi, nil)
-	ApplyPreference(set, vmi, nil)
+	ApplyPreference(set, version, vmi, nil)
 }
 
 // ApplyInstancetype is the first half of Apply. It reads the preference, too: preferredCPUTopology arranges the vCPUs of the instancetype. log notes the fields
@@ -170,12 +171,38 @@ func ApplyInstancetype(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log)
 }
 
 // ApplyPreference is the second half of Apply. It fills only unset fields. log is as for ApplyInstancetype.
-func ApplyPreference(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
-	if set.Preference != nil {
-		for _, prefer := range preferences {
-			prefer(set.Preference, vmi, log)
-		}
+func ApplyPreference(set Set, version config.Version, vmi *v1.VirtualMachineInstance, log *filled.Log) {
+	if set.Preference == nil {
+		return
 	}
+	preference := set.Preference.knownTo(version, vmi)
+	for _, prefer := range preferences {
+		prefer(preference, vmi, log)
+	}
+}
+
+// knownTo returns the preference with only those fields that the version of KubeVirt applies to the VMI. Until v1.8 a preference adds no panic device, and its
+// API has neither a video type nor encryption. v1.7 has only one field of tlbflush.
+func (p *Preference) knownTo(version config.Version, vmi *v1.VirtualMachineInstance) *Preference {
+	if version.Nearest() >= 9 {
+		return p
+	}
+	older := *p
+	older.Spec.PreferredLaunchSecurity = nil
+	if older.Spec.Devices != nil {
+		devices := *older.Spec.Devices
+		devices.PreferredVideoType = nil
+		if len(vmi.Spec.Domain.Devices.PanicDevices) == 0 {
+			devices.PreferredPanicDeviceModel = nil
+		}
+		older.Spec.Devices = &devices
+	}
+	if features := older.Spec.Features; version.Nearest() < 8 && features != nil && features.PreferredHyperv != nil && features.PreferredHyperv.TLBFlush != nil {
+		features = features.DeepCopy()
+		features.PreferredHyperv.TLBFlush.Direct, features.PreferredHyperv.TLBFlush.Extended = nil, nil
+		older.Spec.Features = features
+	}
+	return &older
 }
 
 // fillPointer sets a nil pointer to a copy of the value behind another.

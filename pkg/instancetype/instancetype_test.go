@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/pkg/config"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -172,7 +173,7 @@ func TestApply(t *testing.T) {
 		d.Devices.DisableHotplug = true
 		d.Devices.Disks = []v1.Disk{{Name: "a"}, {Name: "b", DiskDevice: v1.DiskDevice{Disk: &v1.DiskTarget{Bus: "sata"}}}}
 	})
-	Apply(set, vmi)
+	Apply(set, config.Newest, vmi)
 	d := vmi.Spec.Domain
 	request := d.Resources.Requests[corev1.ResourceMemory]
 	for what, ok := range map[string]bool{
@@ -197,7 +198,7 @@ func TestApply(t *testing.T) {
 		t.Errorf("the instancetype or preference was changed or aliased:\n%s", diff)
 	}
 	again := vmi.DeepCopy()
-	Apply(Set{Preference: set.Preference}, again)
+	Apply(Set{Preference: set.Preference}, config.Newest, again)
 	if diff := cmp.Diff(len(vmi.Spec.Domain.Devices.Disks), len(again.Spec.Domain.Devices.Disks)); diff != "" {
 		t.Errorf("a second application changes something:\n%s", diff)
 	}

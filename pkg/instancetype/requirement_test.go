@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
@@ -88,7 +89,7 @@ func TestShortfall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			explicit := &v1.VirtualMachineInstance{}
-			Apply(test.set, explicit)
+			Apply(test.set, config.Newest, explicit)
 			errs := Requirements(test.set, explicit, &explicit.Spec, field.NewPath("spec"))
 			got := Shortfall(test.set)
 			if (got == "") != (len(errs) == 0) || !strings.HasSuffix(got, test.want) || (test.want == "") != (got == "") {

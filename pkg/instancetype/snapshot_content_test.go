@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"k8s.io/apimachinery/pkg/api/resource"
 	v1 "kubevirt.io/api/core/v1"
@@ -65,7 +66,7 @@ func TestWhatKubeVirtExpandsIsNoDifference(t *testing.T) {
 	} {
 		vmi := &v1.VirtualMachineInstance{}
 		vmi.Spec.Architecture = "amd64"
-		instancetype.Apply(set, vmi)
+		instancetype.Apply(set, config.Newest, vmi)
 		vmi.Spec.Domain.CPU.MaxSockets = test.maxSockets
 		vmi.Spec.Domain.Resources.Requests["memory"] = resource.MustParse(test.request)
 		if errs := instancetype.Differences(set, vmi, nil); len(errs) != test.fields {

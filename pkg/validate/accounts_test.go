@@ -39,7 +39,7 @@ func unchanging(limits *config.Limits) {
 // quoting is a VMI with this in its metadata and spec, where TDX guests ask /run/quotes for quotes.
 func quoting(fragment string) given {
 	return func(t testing.TB, _ config.Limits) field.ErrorList {
-		return validate.QuoteSocket(object[v1.VirtualMachineInstance](t, legalVMI, fragment), config.Defaults{QuoteSocket: "/run/quotes"}, nil)
+		return validate.QuoteSocket(object[v1.VirtualMachineInstance](t, legalVMI, fragment), config.Defaults{QuoteSocket: "/run/quotes"}, config.Newest, nil)
 	}
 }
 

@@ -2,6 +2,7 @@ package validate
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
@@ -15,7 +16,7 @@ import (
 
 var hostdeviceRules = []guestRule{
 	{gpus, append([]Rule{
-		{Name: "hostdevices/gpus-mixed", MendedBy: byInstancetype},
+		{Name: "hostdevices/gpus-mixed", MendedBy: byInstancetype, Since: 9},
 		{Name: "hostdevices/gpu-ramfb", MendedBy: byInstancetype | byPreference},
 	}, sourceRules...)},
 	{hostDevices, append([]Rule{
@@ -114,11 +115,17 @@ func ramFB(spec *v1.VirtualMachineInstanceSpec, path *field.Path) (errs field.Er
 	return errs
 }
 
-// hostDevices needs a gate, which GPUs do not. KubeVirt also refuses an empty list without the gate.
+// hostDevices needs a gate, which GPUs do not. KubeVirt also refuses an empty list without the gate. KubeVirt 1.7 judges the sources of GPUs only.
 func hostDevices(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	devices := hostDeviceList(spec, path)
 	if len(devices) > 0 {
 		errs = gated(limits, "HostDevices", path.Child("domain", "devices", "hostDevices")).WithOrigin("hostdevices/gate")
 	}
+	if !judgesHostDevices(limits) {
+		devices = slices.DeleteFunc(devices, func(d passed) bool { return d.deviceName == "" || d.claim != nil })
+	}
 	return append(errs, deviceSources(devices, limits, "HostDevicesWithDRA")...)
 }
+
+// judgesHostDevices reports whether KubeVirt has rules for the sources of hostDevices.
+func judgesHostDevices(limits config.Limits) bool { return limits.Version.Nearest() >= 8 }

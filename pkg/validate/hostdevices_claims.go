@@ -2,6 +2,7 @@ package validate
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -25,7 +26,7 @@ var claimRules = []guestRule{
 		{Name: "hostdevices/claim-template", MendedBy: byInstancetype, Since: 9},
 	}},
 	{claimPairs, []Rule{
-		{Name: "hostdevices/request-twice", MendedBy: byInstancetype},
+		{Name: "hostdevices/request-twice", MendedBy: byInstancetype, Since: 8},
 		{Name: "hostdevices/claim-undeclared", MendedBy: byInstancetype},
 	}},
 }
@@ -105,14 +106,14 @@ func requestNamed(at *field.Path, name string) field.ErrorList {
 	return named(at.Child("requestName"), name, validation.IsDNS1123Label)
 }
 
-// isComplete reports whether a device has claimName and requestName, and no deviceName.
-func (d passed) isComplete() bool {
-	return d.deviceName == "" && d.claim != nil && d.claim.ClaimName != "" && d.claim.RequestName != ""
+// namesClaim reports whether a device has a claimName, and no deviceName.
+func (d passed) namesClaim() bool {
+	return d.deviceName == "" && d.claim != nil && d.claim.ClaimName != ""
 }
 
 // claimPairs refuses two devices with the same request of a claim, which is one device, and claims that are not declared.
 // KubeVirt compares pairs through a map, so its errors come in random order; here the later device is reported. A claim that several
-// devices lack is reported once.
+// devices lack is reported once. KubeVirt 1.8 looks for pairs within each list.
 func claimPairs(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) (errs field.ErrorList) {
 	declared := map[string]bool{}
 	for _, claim := range spec.ResourceClaims {
@@ -132,17 +133,24 @@ func claimPairs(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 		used[*claim] = at.String()
 	}
 	// A device whose gate is off was refused for that by deviceSources.
-	var devices []passed
+	var lists [2][]passed
 	if limits.Gates.Enabled("GPUsWithDRA") {
-		devices = gpuList(spec, path)
+		lists[0] = gpuList(spec, path)
 	}
-	if limits.Gates.Enabled("HostDevicesWithDRA") {
-		devices = append(devices, hostDeviceList(spec, path)...)
+	if limits.Gates.Enabled("HostDevicesWithDRA") && judgesHostDevices(limits) {
+		lists[1] = hostDeviceList(spec, path)
+	}
+	for _, list := range lists {
+		for _, d := range list {
+			check(d.claim, d.at)
+		}
+		if limits.Version.Nearest() < 9 {
+			clear(used)
+		}
 	}
 	missing := map[string]bool{}
-	for _, d := range devices {
-		check(d.claim, d.at)
-		if d.isComplete() && !declared[d.claim.ClaimName] && !missing[d.claim.ClaimName] {
+	for _, d := range slices.Concat(lists[0], lists[1]) {
+		if d.namesClaim() && !declared[d.claim.ClaimName] && !missing[d.claim.ClaimName] {
 			missing[d.claim.ClaimName] = true
 			errs = append(errs, field.Required(path.Child("resourceClaims"),
 				fmt.Sprintf("declare claim '%s', which %s uses", d.claim.ClaimName, d.at)).WithOrigin("hostdevices/claim-undeclared"))

@@ -92,10 +92,11 @@ var hostdevicesRequestsCases = []testCase{
 		others: []string{"hostdevices/request-claim"},
 	},
 	{
-		why:    "a request of no name",
+		why:    "an undeclared claim and a request of no name",
 		rule:   "hostdevices/claim-undeclared",
 		given:  claimed("gpus: [{name: a, claimName: d}]"),
 		limits: gpuClaims,
+		want:   required("spec.resourceClaims"),
 		others: []string{"hostdevices/request-name"},
 	},
 	{
@@ -104,5 +105,18 @@ var hostdevicesRequestsCases = []testCase{
 		given:  claimed("gpus: [{name: a, deviceName: e.org/d, claimName: d, requestName: r}]"),
 		limits: gpuClaims,
 		others: []string{"hostdevices/sources"},
+	},
+	{
+		why:    "one request for a GPU and a host device beside KubeVirt 1.8",
+		rule:   "hostdevices/request-twice",
+		given:  claimed("gpus: [{name: a, claimName: c, requestName: r}], hostDevices: [{name: b, claimName: c, requestName: r}]"),
+		limits: beside(8, "GPUsWithDRA", "HostDevices", "HostDevicesWithDRA"),
+	},
+	{
+		why:    "one request for two host devices beside KubeVirt 1.8",
+		rule:   "hostdevices/request-twice",
+		given:  claimed("hostDevices: [{name: a, claimName: c, requestName: r}, {name: b, claimName: c, requestName: r}]"),
+		limits: beside(8, "GPUsWithDRA", "HostDevices", "HostDevicesWithDRA"),
+		want:   duplicate("spec.domain.devices.hostDevices[1]"),
 	},
 }

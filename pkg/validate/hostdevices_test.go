@@ -23,6 +23,12 @@ var hostdevicesCases = []testCase{
 		want:   invalid("spec.domain.devices.gpus[1]"),
 	},
 	{
+		why:    "GPUs of both kinds beside KubeVirt 1.8",
+		rule:   "hostdevices/gpus-mixed",
+		given:  claimed("gpus: [{name: a, deviceName: e.org/d}, {name: b, claimName: c, requestName: r}]"),
+		limits: beside(8, "GPUsWithDRA"),
+	},
+	{
 		why:   "GPUs of a plugin",
 		rule:  "hostdevices/gpus-mixed",
 		given: devices("gpus: [{name: a, deviceName: e.org/d}, {name: b, deviceName: e.org/d}]"),

@@ -164,13 +164,17 @@ func ignition(vmi *v1.VirtualMachineInstance, _ config.Limits, path *field.Path)
 }
 
 var quoteRules = []judgement[func(*v1.VirtualMachineInstance, config.Defaults, *field.Path) field.ErrorList]{
-	{QuoteSocket, []Rule{{Name: "security/quote-socket"}}},
+	{quoteSocket, []Rule{{Name: "security/quote-socket", Since: 9}}},
 }
 
 // QuoteSocket judges the annotation that names the socket of the quote service on the host of a TDX guest: a tenant must not connect QEMU
-// to another socket. KubeVirt overwrites the annotation. defaults are those that made vmi explicit, which may be older than the cluster's:
-// a VM keeps the configuration to which it is pinned.
-func QuoteSocket(vmi *v1.VirtualMachineInstance, defaults config.Defaults, path *field.Path) field.ErrorList {
+// to another socket. KubeVirt overwrites the annotation since v1.9, and does not read it before. defaults are those that made vmi explicit, which may be older
+// than the cluster's: a VM keeps the configuration to which it is pinned.
+func QuoteSocket(vmi *v1.VirtualMachineInstance, defaults config.Defaults, version config.Version, path *field.Path) field.ErrorList {
+	return ofVersion(quoteSocket(vmi, defaults, path), version)
+}
+
+func quoteSocket(vmi *v1.VirtualMachineInstance, defaults config.Defaults, path *field.Path) field.ErrorList {
 	if socket := vmi.Annotations[v1.QGSSocketPathAnnotation]; tdx(&vmi.Spec) && socket != defaults.QuoteSocket {
 		return field.ErrorList{field.Invalid(path.Child("metadata", "annotations").Key(v1.QGSSocketPathAnnotation), socket,
 			"must be the quote service of this cluster, '"+defaults.QuoteSocket+"': correct or remove the annotation").WithOrigin("security/quote-socket")}

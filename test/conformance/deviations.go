@@ -3,11 +3,13 @@ package main
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/nearest"
 	"github.com/kilnvm/kiln/pkg/validate"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -32,6 +34,9 @@ var deviations = []deviation{
 		return c.Field == j.base+".domain.cpu.sockets" && j.countsNothing() // of which the reference makes four billion
 	}, added: func(j judged, err *field.Error) bool {
 		return err.Field == j.base+".domain.cpu.sockets" && j.countsNothing()
+	}},
+	{name: "Inference from snapshots", until: 8, missing: func(j judged, c cause) bool {
+		return strings.Contains(c.Message, "unable to infer defaults from Data") && j.infersFromSnapshot()
 	}},
 	{name: "Inference from what does not exist yet", missing: func(j judged, c cause) bool {
 		return (j.unknown.size || j.unknown.preference) &&
@@ -62,6 +67,17 @@ var deviations = []deviation{
 		claim := claimElement.FindString(path)
 		if claim != "" && slices.ContainsFunc(j.errs, func(err *field.Error) bool { return withinPath(err.Field, claim) }) {
 			return true // a claim with two sources: one of them goes
+		}
+		if strings.Contains(c.Message, "must be referenced in the VMI template's 'volumes' list") && slices.ContainsFunc(j.errs, func(err *field.Error) bool {
+			return volumeReference.MatchString(err.Field)
+		}) {
+			return true // a volume that names no DataVolume uses no template, too
+		}
+		if strings.HasPrefix(c.Message, "Invalid RunStrategy") && slices.ContainsFunc(j.errs, ofRule("vm/running-and-strategy")) {
+			return true // one of the two goes
+		}
+		if strings.Contains(c.Message, "must specify all claims") && slices.ContainsFunc(j.errs, ofRule("hostdevices/request-claim")) {
+			return true // no list declares a claim without a name
 		}
 		return len(j.errs) > 0 && slices.ContainsFunc(j.all, func(err *field.Error) bool { return withinPath(err.Field, path) || j.namesCause(err, c) })
 	}},
@@ -115,19 +131,22 @@ var deviations = []deviation{
 		return err.Origin == "vm/matcher-name" || matcherName.MatchString(err.Field) && strings.Contains(err.Detail, nearest.NoObject)
 	}},
 	{name: "Obsolete instancetypes and preferences", added: errorWithText(`^spec\.(instancetype|preference)\.name$`, " is obsolete")},
-	{name: "Memory without a unit", added: errorWithText(`\.memory(\.\w+)*$`, "must be at least 1M")},
+	{name: "Memory without a unit", added: errorWithText(`\.memory(\.\w+)*$`, "must be at least ")},
 	{name: "Metadata of templates", added: errorWithText(`^spec\.(template|dataVolumeTemplates\[\d+\])\.metadata\.(labels|annotations)\[`,
 		"consist of alphanumeric characters")},
 	{name: "A VM", added: func(j judged, err *field.Error) bool {
 		return j.VM != nil && len(j.Presets) > 0 && !j.hasValue(err.Field) // a preset has filled it
 	}},
-	{name: "The quote service of a TDX guest", added: errorOfRule("security/quote-socket")},
-	{name: "NUMA nodes of the owner's choice", added: errorOfRule("cpu/numa-nodes-number")},
+	{name: "The quote service of a TDX guest", since: 9, added: errorOfRule("security/quote-socket")},
+	{name: "Annotations of `kilnvm.io`", added: errorWithText(`metadata\.annotations\[kilnvm\.io/`, "")},
+	{name: "Claims without a request", until: 7, added: errorOfRule("hostdevices/request-name")},
 	{name: "Port 65536", until: 8, added: errorWithText(`\.ports\[\d+\]\.port$`, "between 1 and 65535")},
 	{name: "EFI on s390x", added: errorOfRule("firmware/efi-s390x")},
 	{name: "VMIs that mirror NUMA nodes do not grow", added: errorOfRule("memory/numa-growth", "memory/numa-pages")},
 	{name: "ACPI indices", added: errorOfRule("networks/acpi-index")},
-	{name: "A memory dump is no disk", added: errorOfRule("disks/memory-dump")},
+	{name: "A memory dump is no disk", missing: func(j judged, c cause) bool {
+		return withinPath(c.Field, j.base+".domain.devices.disks") && j.isDiskOfDump(c.Field)
+	}, added: errorOfRule("disks/memory-dump")},
 	{name: "What a mainframe lacks", added: errorOfRule("devices/s390x", "devices/input-bus-s390x", "disks/bus-s390x", "hostdevices/s390x")},
 	{name: mainframeCards, added: func(j judged, err *field.Error) bool {
 		return err.Origin == "networks/model" && j.architectureOfVMI() == "s390x"
@@ -143,10 +162,12 @@ var deviations = []deviation{
 		"features/hyperv-spinlocks", "features/hyperv-vendor-id", "firmware/uuid", "machine/board")},
 	{name: "Volumes that no pod mounts", added: errorOfOrigin("disks/volume-object", "disks/volume-object-name", "disks/sysprep-source",
 		"disks/container-disk-image", "disks/downward-api")},
-	{name: "Resources of device plugins", added: errorOfOrigin("resources/name", "resources/whole", "resources/limit-equal", "hostdevices/device-name",
-		"hostdevices/request-form", "networks/claim-request-form")},
+	{name: "Resources of device plugins", added: func(j judged, err *field.Error) bool {
+		return pluginResource.MatchString(err.Field) && strings.HasPrefix(err.Detail, "must not be ") || errorOfOrigin("resources/name", "resources/whole",
+			"resources/limit-equal", "hostdevices/device-name", "hostdevices/request-form", "networks/claim-request-form")(j, err)
+	}},
 	{name: "Huge pages of no whole KiB", added: errorWithText(`\.hugepages\.pageSize$`, "KiB")},
-	{name: "Unknown reboot policies", added: errorOfRule("machine/reboot-policy")},
+	{name: "Unknown reboot policies", since: 8, added: errorOfRule("machine/reboot-policy")},
 	{name: "VMs are judged as they will boot", missing: func(j judged, c cause) bool {
 		loader, _ := j.valueAt(j.base + ".domain.firmware.bootloader.efi").(map[string]any)
 		return strings.Contains(c.Message, "SecureBoot requires SMM") && loader["secureBoot"] == nil &&
@@ -157,7 +178,8 @@ var deviations = []deviation{
 		}
 		written := slices.Contains(defaultRules, err.Origin) && j.hasValue(diskPath.FindString(err.Field)+".disk.bus")
 		onlyVMIs := validate.KubeVirtOn(err.Origin) == validate.KubeVirtRefusesVMI || err.Origin == "features/evmcs-vmx-policy"
-		implicit := err.Origin == "networks/model" && !j.hasValue(j.base+".domain.devices.interfaces") // the interface that each guest gets
+		implicit := err.Origin == "networks/model" && !j.hasValue(j.base+".domain.devices.interfaces") || // the interface that each guest gets
+			err.Origin == "machine/architecture-gate" && !j.hasValue(j.base+".architecture") // the architecture of the image
 		return j.VM != nil && (onlyVMIs && !written || implicit)
 	}},
 	{name: "Hardware that cannot be had", added: errorOfOrigin("clock/timer", "features/architecture", "firmware/secure-boot-arm64", "firmware/serial-s390x",
@@ -207,6 +229,12 @@ var (
 	diskPath     = regexp.MustCompile(`^.*\.disks\[\d+\]`)
 )
 
+// pluginResource is the path of the amount of a resource other than CPU and memory.
+var pluginResource = regexp.MustCompile(`\.resources\.(requests|limits)\[`)
+
+// volumeReference is the path of the name of a volume's DataVolume or claim.
+var volumeReference = regexp.MustCompile(`\.volumes\[\d+\]\.(dataVolume\.name|persistentVolumeClaim\.claimName)$`)
+
 // claimElement is the path of an element of resourceClaims.
 var claimElement = regexp.MustCompile(`^.*\.resourceClaims\[\d+\]`)
 
@@ -217,6 +245,11 @@ var matcherName = regexp.MustCompile(`^spec\.(instancetype|preference)\.name$`)
 func (d deviation) holds(version config.Version) bool {
 	version = version.Nearest()
 	return version >= d.since && (d.until == 0 || version <= d.until)
+}
+
+// ofRule matches errors of a rule.
+func ofRule(name string) func(*field.Error) bool {
+	return func(err *field.Error) bool { return err.Origin == name }
 }
 
 // errorOfRule matches errors of certain rules.
@@ -298,6 +331,33 @@ func valuesAtSchemaPath(value any, path string) (found []any) {
 	}
 	return found
 }
+
+// infersFromSnapshot reports whether a volume of the VM is made from a snapshot, or from a DataSource of one.
+func (j judged) infersFromSnapshot() bool {
+	return len(valuesAtSchemaPath(j.object, "spec.dataVolumeTemplates.spec.source.snapshot")) > 0 || slices.ContainsFunc(j.Objects, func(o unstructured.Unstructured) bool {
+		_, has, _ := unstructured.NestedMap(o.Object, "spec", "source", "snapshot")
+		return has && o.GetKind() == "DataSource"
+	})
+}
+
+// isDiskOfDump reports whether a disk, at a path of the reference, is of a volume that takes a memory dump. The reference makes a disk for each volume without
+// one, behind the disks that are written.
+func (j judged) isDiskOfDump(path string) bool {
+	written, _ := j.valueAt(j.base + ".domain.devices.disks").([]any)
+	index := diskIndex.FindStringSubmatch(path)
+	if len(index) == 0 {
+		return false
+	}
+	at, err := strconv.Atoi(index[1])
+	volumes, _ := j.valueAt(j.base + ".volumes").([]any)
+	return err == nil && at >= len(written) && slices.ContainsFunc(volumes, func(volume any) bool {
+		fields, _ := volume.(map[string]any)
+		return fields["memoryDump"] != nil
+	})
+}
+
+// diskIndex is the last index in the path of a disk.
+var diskIndex = regexp.MustCompile(`disks\[(\d+)\][^\[]*$`)
 
 // hasValue reports whether the object has a value other than null at a path.
 func (j judged) hasValue(path string) bool { return j.valueAt(path) != nil }

@@ -21,7 +21,7 @@ func replayApply(c record, _ config.Cluster) outcome {
 	if len(c.Expect.Conflicts)+len(conflicts) > 0 {
 		return compareConflicts(c, conflicts)
 	}
-	instancetype.Apply(set, vmi)
+	instancetype.Apply(set, c.version, vmi)
 	// A check of its own: both sides could agree on a topology that is not what the instancetype gives.
 	if cpu := vmi.Spec.Domain.CPU; c.Instancetype != nil && cpu.Sockets*cpu.Cores*cpu.Threads != c.Instancetype.CPU.Guest {
 		return differingOutcome("%d sockets, %d cores, %d threads are not the vCPUs of the size", cpu.Sockets, cpu.Cores, cpu.Threads)

@@ -34,6 +34,11 @@ var wrongPaths = []struct {
 	{wrong: regexp.MustCompile(`^BASE\.spec\.`), true: "BASE."},
 	{wrong: regexp.MustCompile(`^BASE\.domain\.hugepages\.size$`), true: "BASE.domain.memory.hugepages.pageSize"},
 	{wrong: regexp.MustCompile(`^(BASE\.domain\.devices\.interfaces\[\d+\])\.name$`), message: "Macvtap ", true: "$1.macvtap"},
+	{wrong: regexp.MustCompile(`^(BASE\.domain\.devices\.interfaces\[\d+\])\.name$`), message: "Passt feature gate", true: "$1.passt"},
+	{wrong: regexp.MustCompile(`\.efi\.secureboot$`), true: ".efi.secureBoot"},
+	// An index counts the devices with a claim.
+	{wrong: regexp.MustCompile(`^(BASE\.domain\.devices\.(gpus|hostDevices))\[\d+\].*$`), message: "is required for DRA", true: "$1"},
+	{wrong: regexp.MustCompile(`^(BASE\.domain\.devices\.(gpus|hostDevices))\[\d+\].*$`), message: "duplicate claimName/requestName", true: "$1"},
 	{wrong: regexp.MustCompile(`^BASE\.domain$`), message: "SecureBoot", true: "BASE.domain.firmware.bootloader.efi"},
 	// Paths that lack a part in the middle, or have the name of a Go field in the place of the API's.
 	{wrong: regexp.MustCompile(`^BASE\.interfaces$`), true: "BASE.networks"},

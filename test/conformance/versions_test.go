@@ -1,10 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/pkg/config"
 )
 
 // TestVersions: Kiln answers the kept cases as each version of KubeVirt, except for the listed deviations.
@@ -59,6 +65,49 @@ func TestVersionsDiffer(t *testing.T) {
 	}
 }
 
+// TestDeviationsNameTheirVersions: the versions in which a deviation explains a kept answer are those that docs/deviations.md names, or all.
+func TestDeviationsNameTheirVersions(t *testing.T) {
+	t.Chdir("../..")
+	explained := map[string][]string{}
+	for _, release := range releases {
+		tallies, err := tallyVersion(kept, release)
+		if err != nil {
+			t.Fatal(err)
+		}
+		version, err := config.ParseVersion(release)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, counted := range tallies {
+			for name := range counted.listed {
+				if text := strings.TrimPrefix(version.String(), "v"); !slices.Contains(explained[name], text) {
+					explained[name] = append(explained[name], text)
+				}
+			}
+		}
+	}
+	page, err := os.ReadFile("docs/deviations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]string{}
+	for _, entry := range regexp.MustCompile(`(?m)^- \*\*(.+?)\.?\*\*(?: \(([\d., ]+)\))?`).FindAllStringSubmatch(string(page), -1) {
+		documented[entry[1]] = cmp.Or(entry[2], "1.7, 1.8, 1.9")
+	}
+	bounded := 0
+	for name, versions := range explained {
+		if strings.Join(versions, ", ") != documented[name] {
+			t.Errorf("'%s' explains answers of %v, and docs/deviations.md names '%s'", name, versions, documented[name])
+		}
+		if len(versions) < len(releases) {
+			bounded++
+		}
+	}
+	if len(explained) < 30 || bounded < 5 {
+		t.Errorf("%d deviations explain answers, %d of them of some versions only: too few to tell anything", len(explained), bounded)
+	}
+}
+
 // TestWithoutFields: what an older API server drops is gone, and nothing else.
 func TestWithoutFields(t *testing.T) {
 	object := `{"spec":{"a":1,"list":[{"name":"x","new":{"deep":1}},{"new":2}],"new":[1]}}`
@@ -66,7 +115,7 @@ func TestWithoutFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(`{"spec":{"a":1,"list":[{"name":"x"},{}]}}`, string(got)); diff != "" {
+	if diff := gocmp.Diff(`{"spec":{"a":1,"list":[{"name":"x"},{}]}}`, string(got)); diff != "" {
 		t.Error(diff)
 	}
 	if same, err := withoutFields(json.RawMessage(object), nil); err != nil || string(same) != object {

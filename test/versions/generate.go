@@ -131,7 +131,7 @@ func numbers(value any) any {
 	return value
 }
 
-// cases returns n cases or a few less, in the order of their IDs: two of five are VMIs, two VMs, one is mutated.
+// cases returns n cases or a few less, and those at the boundaries of versions, in the order of their IDs. Two of five are VMIs, two VMs, one is mutated.
 func (g *generator) cases(n int) ([]Case, error) {
 	var all []Case
 	for range 2 * n / 5 {
@@ -143,6 +143,13 @@ func (g *generator) cases(n int) ([]Case, error) {
 	}
 	for i := range all {
 		all[i].Config = []string{byDefault, allOn, allOn, allOff}[g.IntN(4)]
+	}
+	fixed, err := atBoundaries()
+	if err != nil {
+		return nil, err
+	}
+	all = append(all, fixed...)
+	for i := range all {
 		raw, err := json.Marshal(all[i])
 		if err != nil {
 			return nil, err

@@ -27,7 +27,7 @@ func (d *Difference) addRollout(before, after workbench.Reviewed) {
 // withInstancetype returns the VMI of a VM with only its instancetype, its preference and its architecture applied.
 func withInstancetype(r workbench.Reviewed) *v1.VirtualMachineInstance {
 	vmi := r.Guest.Sparse.DeepCopy()
-	instancetype.Apply(r.Guest.Input.Set, vmi)
+	instancetype.Apply(r.Guest.Input.Set, r.Guest.Input.Cluster.Limits.Version, vmi)
 	vmi.Spec.Architecture = r.Guest.Explicit.Spec.Architecture
 	return vmi
 }
