@@ -38,11 +38,12 @@ func printChanges(ctx context.Context, out io.Writer, r recorder, answers map[st
 	if err != nil {
 		return err
 	}
+	fmt.Fprintf(out, "\n'-' is of %s only, '+' is of %s only.\n", newest, r.version)
 	for _, part := range []struct {
 		title         string
 		before, after map[string]string
 	}{
-		{"Fields", before.fields, after.fields}, {"Feature gates", before.gates, after.gates}, {"Labels, annotations and finalizers", before.keys, after.keys},
+		{"Fields", changedFields(before.fields, after.fields), changedFields(after.fields, before.fields)}, {"Feature gates", before.gates, after.gates}, {"Labels, annotations and finalizers", before.keys, after.keys},
 	} {
 		printDifferences(out, part.title, part.before, part.after)
 	}
@@ -51,6 +52,42 @@ func printChanges(ctx context.Context, out io.Writer, r recorder, answers map[st
 		return err
 	}
 	return printAnswers(out, known, answers)
+}
+
+// guestPaths are the beginnings of paths that several kinds share.
+var guestPaths = strings.NewReplacer("VirtualMachine.spec.template.spec.", "VMI spec.", "VirtualMachineInstance.spec.", "VMI spec.",
+	"VirtualMachineInstancePreset.spec.", "VMI spec.", "VirtualMachine.status.", "VM or VMI status.", "VirtualMachineInstance.status.", "VM or VMI status.")
+
+// changedFields returns the fields of a version that another version lacks or describes otherwise. Fields below a field that the other version lacks are
+// counted with it, and fields that several kinds share are one.
+func changedFields(fields, other map[string]string) map[string]string {
+	changed, below := map[string]string{}, map[string]map[string]bool{}
+	for _, path := range sortedKeys(fields) {
+		if fields[path] == other[path] {
+			continue
+		}
+		top := path
+		for end := range path { // the first part that the other version lacks
+			if path[end] != '.' && path[end] != '[' {
+				continue
+			}
+			if _, has := other[path[:end]]; !has {
+				top = path[:end]
+				break
+			}
+		}
+		shared := guestPaths.Replace(top)
+		if changed[shared] = fields[top]; top != path {
+			if below[shared] == nil {
+				below[shared] = map[string]bool{}
+			}
+			below[shared][guestPaths.Replace(path)] = true
+		}
+	}
+	for path, fields := range below {
+		changed[path] += fmt.Sprintf(", %d below", len(fields))
+	}
+	return changed
 }
 
 func printDifferences(out io.Writer, title string, before, after map[string]string) {
@@ -306,6 +343,14 @@ func countLeaves(counts map[string]int, path string, was, is any) {
 			countLeaves(counts, path+"."+name, a[name], b[name])
 		}
 		return
+	}
+	if list, isList := was.([]any); isList {
+		if other, alsoList := is.([]any); alsoList && len(list) == len(other) {
+			for i := range list {
+				countLeaves(counts, path+"[]", list[i], other[i])
+			}
+			return
+		}
 	}
 	before, after := fmt.Sprint(was), fmt.Sprint(is)
 	if before == after {
