@@ -54,6 +54,18 @@ func TestCatalogLint(t *testing.T) {
 	}
 }
 
+// TestJoinedObjects: a missing line between two objects is one finding, and not one for each key of the second object.
+func TestJoinedObjects(t *testing.T) {
+	t.Parallel()
+	_, file := write(t, lying+strings.Replace(lying, "name: small", "name: large", 1))
+	got := call(t, "", "catalog", "lint", file)
+	const want = `:11: error: VirtualMachineClusterInstancetype large: Invalid value: "": key "apiVersion" already set in map: ` +
+		"if another object begins here, write a line '---' before it [file/duplicate-key]\n"
+	if !strings.Contains(got.out, file+want) || strings.Count(got.out, "file/duplicate-key") != 1 || cmdutil.ExitStatus(got.err) != 1 {
+		t.Errorf("%v\n%s", got.err, got.out)
+	}
+}
+
 func TestExitStatusOfCatalogLint(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{"good/a.yaml": strings.Replace(lying, `"4"`, `"2"`, 1), "warned/a.yaml": unlabelled, "wrong/a.yaml": lying,

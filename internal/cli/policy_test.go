@@ -90,6 +90,31 @@ func TestExamplePoliciesCanFail(t *testing.T) {
 	}
 }
 
+// TestUnselected: 'validate' says that a policy of --policy does not select a VM: the verdict is no answer about the policy then.
+func TestUnselected(t *testing.T) {
+	t.Parallel()
+	_, file := write(t, size, vm)
+	of := func(selects string) string {
+		_, policy := write(t, "apiVersion: kilnvm.io/v1alpha1\nkind: GuestPolicy\nmetadata: {name: trial}\nspec:\n"+selects+
+			"  validations: [{expression: 'true'}]\n")
+		return policy
+	}
+	const said = "GuestPolicy 'trial' does not select VirtualMachine shop/web\n"
+	for selects, want := range map[string]string{
+		"": "",
+		"  matchConstraints: {objectSelector: {matchLabels: {tier: front}}}\n":                          said,
+		"  matchConstraints: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: bank}}}\n": said,
+		"  matchConstraints: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: shop}}}\n": "",
+		"  matchConditions: [{name: never, expression: 'false'}]\n":                                     said,
+		"  matchConditions: [{name: fails, expression: 'request.userInfo.username == \"x\"'}]\n":        "",
+	} {
+		got := call(t, "", "validate", "-f", file, "--policy", of(selects))
+		if has := strings.Contains(got.errOut, said); has != (want == said) || !strings.Contains(got.out+got.errOut, "VirtualMachine shop/web is ") {
+			t.Errorf("%s: %v\n%s%s", selects, got.err, got.out, got.errOut)
+		}
+	}
+}
+
 // copiedFolder returns a copy of a folder without folders.
 func copiedFolder(t *testing.T, folder string) string {
 	t.Helper()

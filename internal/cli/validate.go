@@ -92,6 +92,9 @@ func (o *validateRun) printVerdict(r workbench.Reviewed) error {
 		for _, inferred := range r.Inferred {
 			fmt.Fprintln(o.ErrOut, cmdutil.Printable(fmt.Sprintf("inferred: %s: %s: %s", r.Name(), inferred.Path, inferred)))
 		}
+		for _, policy := range r.Unselected {
+			fmt.Fprintln(o.ErrOut, cmdutil.Printable(fmt.Sprintf("GuestPolicy '%s' does not select %s", policy, r.Name())))
+		}
 	}
 	switch {
 	case !r.Verdict.Allowed():

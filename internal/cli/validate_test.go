@@ -3,6 +3,8 @@ package cli
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -161,6 +163,49 @@ func TestKeysWithoutAValue(t *testing.T) {
 	for _, path := range []string{"spec.template.spec.domain.ioThreadsPolicy", "spec.template.spec.domain.cpu.model"} {
 		if !strings.Contains(got.errOut, path+" has no value: a create drops the key, and 'kubectl apply --server-side' refuses it") {
 			t.Errorf("no warning about %s:\n%s", path, got.errOut)
+		}
+	}
+}
+
+// TestFilesAreNamed: with several files, each verdict names its file, and the last line has the counts.
+func TestFilesAreNamed(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{"a.yaml": size, "b.yaml": vm, "c.yaml": conflicting})
+	got := call(t, "", "validate", "-f", dir)
+	want := fmt.Sprintf("VirtualMachineClusterInstancetype medium is accepted in %[1]s/a.yaml\nVirtualMachine shop/web is accepted in %[1]s/b.yaml\n"+
+		"2 accepted, 1 rejected in 3 files\n", dir)
+	if got.out != want || !strings.Contains(got.errOut, "VirtualMachine shop/web is rejected in "+dir+"/c.yaml:\n") || cmdutil.ExitStatus(got.err) != 1 {
+		t.Errorf("%v\n%s\n%s", got.err, got.out, got.errOut)
+	}
+}
+
+// TestSchemaAndRules: mistakes of the schema and causes of rules are listed in one run, without what follows from the mistakes.
+func TestSchemaAndRules(t *testing.T) {
+	t.Parallel()
+	const disk = "disks: [{name: root, disk: {bus: virt}}]"
+	for _, test := range []struct {
+		why, domain string
+		paths       []string // below spec.template.spec.domain
+	}{
+		{"an unknown field and a rule", "cpu: {cors: 2}, devices: {" + disk + "}", []string{"cpu.cors", "devices.disks[0].disk.bus"}},
+		{"a wrong type and a rule", "ioThreads: 5, devices: {" + disk + "}", []string{"ioThreads", "devices.disks[0].disk.bus"}},
+		{"a quantity, and no cause that it is missing", "memory: {guest: 2GB}, devices: {" + disk + "}", []string{"memory.guest", "devices.disks[0].disk.bus"}},
+		{"the name of a disk: which volume it presents is not known", "devices: {disks: [{name: 5, disk: {bus: virt}}]}", []string{"devices.disks[0].name"}},
+		{"a misspelled name", "devices: {disks: [{nme: root, disk: {bus: virt}}]}", []string{"devices.disks[0].nme", "devices.disks[0].disk.bus"}},
+		{"an element: without it, others would have its index", "devices: {disks: [5, {name: root, disk: {bus: virt}}]}", []string{"devices.disks[0]"}},
+		{"a misspelled field with a wrong value", "cpu: {cors: many}, devices: {" + disk + "}", []string{"cpu.cors"}},
+	} {
+		_, file := write(t, strings.NewReplacer("domain: {devices: {}}", "domain: {"+test.domain+"}", "  instancetype: {name: medium}\n", "").Replace(vm))
+		got := call(t, "", "validate", "-f", file)
+		var paths []string
+		for line := range strings.Lines(got.errOut) {
+			if path, found := strings.CutPrefix(line, "  spec.template.spec.domain."); found {
+				path, _, _ = strings.Cut(path, ": ")
+				paths = append(paths, path)
+			}
+		}
+		if !slices.Equal(paths, test.paths) || cmdutil.ExitStatus(got.err) != 1 {
+			t.Errorf("%s: %q, want %q\n%s", test.why, paths, test.paths, got.errOut)
 		}
 	}
 }

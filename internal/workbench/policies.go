@@ -49,8 +49,10 @@ func (b *Bench) GuestPolicies(ctx context.Context, in manifest.Inputs) ([]*polic
 	if err != nil {
 		return nil, warnings, err
 	}
+	b.tried = nil
 	for _, p := range own {
 		byName[p.Name] = p
+		b.tried = append(b.tried, p.Name)
 	}
 	all := make([]*policy.Policy, 0, len(byName))
 	for _, p := range byName {

@@ -36,6 +36,9 @@ type Reviewed struct {
 	// Policies has the results of the GuestPolicies for a VM or VMI.
 	Policies policy.Result
 
+	// Unselected are the policies of Bench.Policies that do not select a VM or VMI.
+	Unselected []string
+
 	// unrecorded means that the hardware of earlier boots is not read.
 	unrecorded bool
 
@@ -112,6 +115,9 @@ func (b *Bench) Review(ctx context.Context, in manifest.Inputs, old *v1.VirtualM
 			}
 			stage.warnOfAbsence(ctx, &r)
 			b.judgeMissing(&r)
+			if r.Guest != nil {
+				r.Unselected = slices.DeleteFunc(slices.Clone(b.tried), func(name string) bool { return slices.Contains(r.Policies.Selected, name) })
+			}
 			r.addMistakes()
 		}
 		all.Objects = append(all.Objects, r)

@@ -42,6 +42,8 @@ type Bench struct {
 	policies      *[]*policy.Policy
 	// PoliciesForbidden reports that the user may not list the GuestPolicies of the cluster.
 	PoliciesForbidden bool
+	// tried are the names of the policies in the files of Policies.
+	tried []string
 	// unrecorded means that the hardware of earlier boots is not read.
 	unrecorded bool
 	// updates means that a VM is reviewed as an update that changes nothing of it.

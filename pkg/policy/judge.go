@@ -25,6 +25,8 @@ type Result struct {
 	// Errors refuse the object. Their fields are fields of the object; their origin is one of the rules above.
 	Errors   field.ErrorList
 	Warnings []string
+	// Selected are the names of the policies that select the object, also by their matchConditions.
+	Selected []string
 	// Audit are annotations for the audit event of the request. Keys are NAME/KEY for auditAnnotations of a policy, and ViolationsKey.
 	Audit map[string]string
 	// Violations are the validations that are not true, whatever the actions of their policies, in the order of the policies.
@@ -126,6 +128,7 @@ func Judge(interrupt <-chan struct{}, policies []*Policy, r *Request) Result {
 // judgePolicy evaluates one policy on the object.
 func (j *judge) judgePolicy(p *Policy, resource v1alpha1.GuestPolicyResource) {
 	if len(p.Errors) > 0 {
+		j.Selected = append(j.Selected, p.Name)
 		j.addFailure(p, Failure{Cause: p.Errors[0], Message: "it does not compile: " + printableLine(p.Errors[0].Error(), mostIssue)})
 		return
 	}
@@ -134,6 +137,7 @@ func (j *judge) judgePolicy(p *Policy, resource v1alpha1.GuestPolicyResource) {
 	if !e.matchConditionsHold() || j.Interrupted {
 		return
 	}
+	j.Selected = append(j.Selected, p.Name)
 	e.budget = celconfig.RuntimeCELCostBudget
 	e.runValidations()
 	// As in a ValidatingAdmissionPolicy, annotations have a budget of their own, so that validations do not spend it.

@@ -40,6 +40,7 @@ func (e *evaluation) matchConditionsHold() bool {
 		}
 	}
 	if failure != nil {
+		e.Selected = append(e.Selected, e.policy.Name)
 		e.addFailure(e.policy, *failure)
 	}
 	return failure == nil

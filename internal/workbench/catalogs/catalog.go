@@ -116,10 +116,20 @@ func typedObject(object manifest.Object, raw []byte) (*catalog.Object, error) {
 	return typed, err
 }
 
-// refuseKeys adds a finding for each key that the object's document contains twice: an API server sees only the last one.
+// refuseKeys adds a finding for each key that the object's document contains twice: an API server sees only the last one. If the line '---' between two objects
+// is missing, all keys of the second one are repeated: one finding says so.
 func (c *Catalog) refuseKeys(object manifest.Object) {
-	for _, key := range object.RepeatedKeys() {
-		f := c.newFinding(object, ruleDuplicateKey, field.Invalid(nil, "", fmt.Sprintf("key %s already set in map", key.Text)))
+	keys := object.RepeatedKeys()
+	joined := slices.ContainsFunc(keys, func(key manifest.RepeatedKey) bool { return key.Text == `"apiVersion"` })
+	for _, key := range keys {
+		text := fmt.Sprintf("key %s already set in map", key.Text)
+		switch {
+		case joined && key.Text == `"apiVersion"`:
+			text += ": if another object begins here, write a line '---' before it"
+		case joined && slices.Contains([]string{`"kind"`, `"metadata"`, `"spec"`}, key.Text):
+			continue
+		}
+		f := c.newFinding(object, ruleDuplicateKey, field.Invalid(nil, "", text))
 		f.Line = key.Line
 		c.Refused = append(c.Refused, f)
 	}
