@@ -52,6 +52,21 @@ func TestSupport(t *testing.T) {
 	}
 }
 
+// TestRights: each right of docs/rights.md names tests that exist.
+func TestRights(t *testing.T) {
+	rows := table(t, "../docs/rights.md", "| needed by |")
+	if len(rows) < 40 {
+		t.Errorf("found %d rights: the tables have another form than this test reads", len(rows))
+	}
+	for _, cells := range rows {
+		if len(cells) != 5 || cells[4] == noTest {
+			t.Errorf("want group, resource, verbs, purpose and tests: %q", cells)
+			continue
+		}
+		shown(t, cells[2]+" "+cells[1], cells[4])
+	}
+}
+
 // noTest stands where no test shows what a row says.
 const noTest = "no test of its own"
 

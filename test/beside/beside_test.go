@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -52,7 +53,10 @@ func runAll(m *testing.M) (code int, err error) {
 	if code = m.Run(); code != 0 {
 		fmt.Fprintln(os.Stderr, shared.Logs())
 	}
-	return code, shared.Close()
+	if flag.Lookup("test.run").Value.String() == "" && code == 0 {
+		err = checkRights(shared)
+	}
+	return code, errors.Join(err, shared.Close())
 }
 
 // start starts KubeVirt without Kiln, in a folder.

@@ -49,6 +49,7 @@ func TestElsewhere(t *testing.T) {
 	s.must("stop", "elsewhere")
 	s.gone("elsewhere")
 	s.plugin()
+	s.needsHookRights()
 	if refused := on.Refused(); len(refused) > 0 {
 		t.Errorf("nodes' components were refused: %v", refused)
 	}

@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/test/cluster"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -56,6 +58,7 @@ func (s space) plugin() {
 	if pod := s.pod(plain); hooked(pod) || len(sockets(pod)) == 0 {
 		s.Errorf("a guest without a record: hook %t, volumes of the gate %v", hooked(pod), sockets(pod))
 	}
+	s.followsGuest()
 	forged := as[corev1.Pod](s, s.create(tenants))
 	if len(forged.Spec.InitContainers) != 0 {
 		s.Errorf("a tenant's pod has %+v", forged.Spec.InitContainers)
@@ -66,6 +69,38 @@ func (s space) plugin() {
 		s.Errorf("KubeVirt's gate is off again, and the VMI has annotations %v", now.Annotations)
 	}
 	s.noFight()
+}
+
+// followsGuest: a device that a VM gets is in its GuestHardware after the next start, and the GuestHardware goes with the VM.
+func (s space) followsGuest() {
+	s.Helper()
+	s.vm("recorded", v1.RunStrategyHalted, "")
+	s.patch("recorded", newRecord)
+	s.must("start", "recorded")
+	was := s.runs("recorded")
+	has := func(device string) func() (bool, any) {
+		return func() (bool, any) {
+			hardware, err := s.on.Get(s.Context(), s.in("guesthardware"), "recorded")
+			if err != nil {
+				return false, err
+			}
+			devices, _, _ := unstructured.NestedMap(hardware.Object, "spec", "hardware", "devices")
+			_, found := devices[device]
+			return found, hardware
+		}
+	}
+	s.eventually("the first start is recorded", has(record.Key("disk", "root")))
+	s.patch("recorded", `{"spec": {"template": {"spec": {"domain": {"devices": {"rng": {}}}}}}}`)
+	s.must("stop", "recorded")
+	s.gone("recorded")
+	s.must("start", "recorded")
+	s.runs("recorded", string(was.UID))
+	s.eventually("the new device is recorded", has(record.Key("rng", "rng")))
+	s.ok(s.on.Delete(s.Context(), s.in("vm"), "recorded"))
+	s.eventually("the GuestHardware is gone", func() (bool, any) {
+		_, err := s.on.Get(s.Context(), s.in("guesthardware"), "recorded")
+		return err != nil, err
+	})
 }
 
 // gates sets the feature gates of KubeVirt.

@@ -39,6 +39,14 @@ func (r Right) String() string {
 	return text
 }
 
+// ListsBeside reports whether this is a right to list, and the right to watch the same is among others. Informers list only if the API server does not stream
+// lists (feature WatchList). The API servers of the tests stream them.
+func (r Right) ListsBeside(others []Right) bool {
+	watch := r
+	watch.Verb = "watch"
+	return r.Verb == "list" && slices.Contains(others, watch)
+}
+
 // Unused are the rights that no request needed.
 // The end-to-end tests fail for each that their table 'unseen' does not explain.
 func Unused(rights, requests []Right) []Right {
@@ -98,24 +106,33 @@ func (c *Cluster) recorded(line []byte) (*Right, error) {
 }
 
 // Rights are those that the manifests give to Kiln's accounts.
+func (c *Cluster) Rights() ([]Right, error) { return RightsOf(c.manifests, c.Namespace) }
+
+// RightsOf returns the rights that manifests give to the service accounts of a namespace.
 // Trap: a RoleBinding counts only with a Role of its namespace. One that refers to a ClusterRole gives no rights here, because none of the
 // manifests does that.
-func (c *Cluster) Rights() (all []Right, err error) {
+func RightsOf(manifests []*unstructured.Unstructured, namespace string) (all []Right, err error) {
 	rules := map[string][]rbacv1.PolicyRule{}
-	for _, object := range c.of([]string{"ClusterRole", "Role"}) {
+	for _, object := range manifests {
+		if kind := object.GetKind(); kind != "ClusterRole" && kind != "Role" {
+			continue
+		}
 		var role rbacv1.ClusterRole // a Role has the same rules
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
 			return nil, err
 		}
 		rules[object.GetKind()+" "+object.GetNamespace()+" "+object.GetName()] = role.Rules
 	}
-	for _, object := range c.of([]string{"ClusterRoleBinding", "RoleBinding"}) {
+	for _, object := range manifests {
+		if kind := object.GetKind(); kind != "ClusterRoleBinding" && kind != "RoleBinding" {
+			continue
+		}
 		var binding rbacv1.RoleBinding
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &binding); err != nil {
 			return nil, err
 		}
 		for _, subject := range binding.Subjects {
-			if subject.Kind == rbacv1.ServiceAccountKind && subject.Namespace == c.Namespace {
+			if subject.Kind == rbacv1.ServiceAccountKind && subject.Namespace == namespace {
 				all = append(all, granted(subject.Name, object, rules[binding.RoleRef.Kind+" "+object.GetNamespace()+" "+binding.RoleRef.Name])...)
 			}
 		}

@@ -130,14 +130,6 @@ var unseen = map[string]string{
 	"kiln-controller: patch admissionregistration.k8s.io validatingwebhookconfigurations kiln-policies": "the webhooks of VMs have failurePolicy Fail here",
 }
 
-// listed reports whether a right to list stands beside a right to watch. Informers list only if the API server does not stream lists (feature WatchList).
-// The API server of these tests streams them.
-func listed(right cluster.Right, rights []cluster.Right) bool {
-	watch := right
-	watch.Verb = "watch"
-	return right.Verb == "list" && slices.Contains(rights, watch)
-}
-
 // check compares what the manifests grant with what was used.
 func (u *footprint) check(on *cluster.Cluster) error {
 	rights, err := on.Rights()
@@ -148,7 +140,7 @@ func (u *footprint) check(on *cluster.Cluster) error {
 	defer u.mutex.Unlock()
 	var errs []error
 	for _, right := range cluster.Unused(rights, u.requests) {
-		if unseen[right.String()] == "" && !listed(right, rights) {
+		if unseen[right.String()] == "" && !right.ListsBeside(rights) {
 			errs = append(errs, fmt.Errorf("no test used the right of %s: remove it, or say in 'unseen' why it is needed", right))
 		}
 	}
