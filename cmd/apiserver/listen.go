@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/certs"
+	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/internal/command"
 	"github.com/kilnvm/kiln/internal/subresource"
 	"github.com/prometheus/client_golang/prometheus"
@@ -39,8 +40,8 @@ func addServer(engine *command.Engine, api *subresource.API, o options, certific
 		Address: address, Name: cmp.Or(o.name, certs.APIServerHost(o.Namespace)), Authorities: certificate.Authorities(), Now: time.Now,
 		Log: ctrl.Log.WithName("certificate"),
 	}
-	return errors.Join(engine.Add(certificate), engine.Add(&server{api, serving, certificate}), engine.AddReadyzCheck("certificate", served.Check),
-		command.Publish([]prometheus.Collector{served, api.Open.Metric()}))
+	return errors.Join(engine.Add(certificate), engine.Add(&server{api, serving, certificate, engine.Configuration.TLS}),
+		engine.AddReadyzCheck("certificate", served.Check), command.Publish([]prometheus.Collector{served, api.Open.Metric()}))
 }
 
 // server starts when there is a certificate, because the library reads the certificate at its start.
@@ -48,6 +49,7 @@ type server struct {
 	api         *subresource.API
 	serving     subresource.Serving
 	certificate *certs.Serving
+	tls         func() (clusterconfig.ServerTLS, <-chan struct{})
 }
 
 // Start serves until the context ends.
@@ -55,10 +57,35 @@ func (s *server) Start(ctx context.Context) error {
 	if !s.certificate.Await(ctx) {
 		return nil
 	}
-	generic, err := s.api.Server(s.serving)
+	for ctx.Err() == nil {
+		if err := s.serve(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serve serves until the context ends or the cluster's TLS configuration changes: the library takes versions and cipher suites only at its start. Requests are
+// answered first, and consoles and ports stay open, because http.Server.Shutdown leaves connections that were upgraded. New connections wait for the next
+// server.
+func (s *server) serve(ctx context.Context) error {
+	now, changed := s.tls()
+	serving := s.serving
+	serving.MinTLSVersion, serving.CipherSuites, serving.HTTP2 = now.MinVersion, now.CipherSuites, now.SpeaksHTTP2()
+	generic, err := s.api.Server(serving)
 	if err != nil {
 		return err
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-changed:
+			ctrl.Log.WithName("server").Info("listening again, because the TLS configuration has changed")
+			stop()
+		case <-ctx.Done():
+		}
+	}()
 	return subresource.Run(ctx, generic)
 }
 

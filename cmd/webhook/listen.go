@@ -23,7 +23,9 @@ type endpoint struct {
 	address, name string
 	clients       clients
 	certificate   *certs.Serving
-	hooks         map[string]admission.Hook
+	// followTLS makes the server follow the cluster's versions and cipher suites.
+	followTLS func(*tls.Config)
+	hooks     map[string]admission.Hook
 	// stopping ends when the process is asked to stop. The process continues to serve for a while.
 	stopping context.Context
 	self     *admission.SelfTest
@@ -37,11 +39,13 @@ func addServer(mgr ctrl.Manager, at endpoint) error {
 	for path, hook := range at.hooks {
 		measured.Register(path, hook)
 	}
-	listener, err := tls.Listen("tcp", at.address, at.clients.verifiedConfig(&tls.Config{
+	secured := at.clients.verifiedConfig(&tls.Config{
 		MinVersion: tls.VersionTLS12, GetCertificate: at.certificate.GetCertificate,
 		// With HTTP/2 an API server would send all requests on one connection, and so to one replica.
 		NextProtos: []string{"http/1.1"},
-	}))
+	})
+	at.followTLS(secured)
+	listener, err := tls.Listen("tcp", at.address, secured)
 	if err != nil {
 		return err
 	}

@@ -74,8 +74,8 @@ func runWebhook(ctx context.Context, o options) error {
 		return err
 	}
 	err = addServer(engine, endpoint{
-		address: o.address, name: cmp.Or(o.name, certs.Host(o.Namespace)), clients: o.clients, certificate: certs.Watch(o.certs), hooks: server.Hooks(),
-		stopping: ctx, self: server.SelfTest(o.Namespace),
+		address: o.address, name: cmp.Or(o.name, certs.Host(o.Namespace)), clients: o.clients, certificate: certs.Watch(o.certs),
+		followTLS: engine.Configuration.FollowTLS, hooks: server.Hooks(), stopping: ctx, self: server.SelfTest(o.Namespace),
 	})
 	if err != nil {
 		return err

@@ -21,6 +21,8 @@ import (
 type Reading struct {
 	// Cluster is the configuration as the newest KubeVirt reads it. It is in force if Kiln runs the guests.
 	config.Cluster
+	// TLS is what Kiln's servers follow.
+	TLS ServerTLS
 	// Warnings name the fields that have no effect.
 	Warnings []string
 	// Source is the file or the object. It is empty if nobody configured anything: then the configuration is KubeVirt's defaults.
@@ -120,7 +122,8 @@ func newReading(source string, object *v1.KubeVirt) (Reading, error) {
 	if err != nil {
 		return Reading{}, fmt.Errorf("%s: %w", source, err)
 	}
-	return Reading{Cluster: cluster, Warnings: warnings, Source: source, object: object}, nil
+	secured, _ := serverTLS(object.Spec.Configuration.TLSConfiguration)
+	return Reading{Cluster: cluster, TLS: secured, Warnings: warnings, Source: source, object: object}, nil
 }
 
 // FrontendProfiles returns the FrontendProfiles of a cluster. It returns none if the cluster does not serve the kind.
@@ -172,5 +175,6 @@ func fromObject(object *v1.KubeVirt) (config.Cluster, []string, error) {
 		return config.Cluster{}, nil, errs.ToAggregate()
 	}
 	version, warnings := versionOf(object)
-	return clusterOf(object, config.Newest), append(warnings, version.Warnings(object.Spec.Configuration)...), nil
+	_, ineffective := serverTLS(object.Spec.Configuration.TLSConfiguration)
+	return clusterOf(object, config.Newest), slices.Concat(warnings, version.Warnings(object.Spec.Configuration), ineffective), nil
 }

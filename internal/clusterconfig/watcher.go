@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,6 +59,8 @@ type Watcher struct {
 	// read is the configuration that was read last, without FrontendProfile; nil before the first. known are the FrontendProfiles that were read last.
 	read  *Reading
 	known []v1alpha1.FrontendProfile
+	// tlsChanged is closed when TLS of read changes; nil until somebody asks.
+	tlsChanged chan struct{}
 }
 
 type registration = toolscache.ResourceEventHandlerRegistration
@@ -238,8 +241,17 @@ func (w *Watcher) putReading(read Reading) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	before := w.withoutProfile()
+	wasTLS, _ := w.currentTLS()
+	var warned []string
+	if w.read != nil {
+		warned = w.read.Warnings
+	}
 	w.read = &read
-	if equality.Semantic.DeepEqual(before, w.withoutProfile()) {
+	isTLS, _ := w.currentTLS()
+	if !isTLS.equals(wasTLS) {
+		close(w.tlsChanged)
+		w.tlsChanged = nil
+	} else if equality.Semantic.DeepEqual(before, w.withoutProfile()) && slices.Equal(warned, read.Warnings) {
 		return // the object also changes when virt-operator writes its status
 	}
 	w.putInForce()

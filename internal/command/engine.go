@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net/http"
 
@@ -48,11 +49,12 @@ func (p *Process) NewEngine(ctx context.Context, file string, o ctrl.Options) (*
 	if o.Cache, err = cacheOptions(); err != nil {
 		return nil, err
 	}
-	mgr, err := p.Manager(o)
+	e := &Engine{}
+	mgr, err := p.Manager(o, func(metrics *tls.Config) { e.Configuration.FollowTLS(metrics) })
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{Manager: mgr}
+	e.Manager = mgr
 	e.Live, err = client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
 	if err != nil {
 		return nil, err

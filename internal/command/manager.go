@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,15 +18,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// Manager returns a manager that is configured by the flags. The options contain the rest, such as the scheme and the name of the Lease.
-func (p *Process) Manager(o ctrl.Options) (ctrl.Manager, error) {
+// Manager returns a manager that is configured by the flags. The options contain the rest, such as the scheme and the name of the Lease. secure configures the
+// server of metrics when it starts.
+func (p *Process) Manager(o ctrl.Options, secure func(*tls.Config)) (ctrl.Manager, error) {
 	access, err := p.readAccess()
 	if err != nil {
 		return nil, err
 	}
 	access.QPS, access.Burst = 200, 400 // a boot storm is hundreds of VMs at once; the API server has its own fairness
 	o.HealthProbeBindAddress = p.Health
-	o.Metrics = server.Options{BindAddress: p.Metrics}
+	o.Metrics = server.Options{BindAddress: p.Metrics, TLSOpts: []func(*tls.Config){secure}}
 	if p.MetricsSecure {
 		// The process signs its own certificate, because replicas have no certificates that a client could verify.
 		o.Metrics.SecureServing, o.Metrics.FilterProvider = true, newReaderFilter

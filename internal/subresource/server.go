@@ -34,6 +34,10 @@ type Serving struct {
 	// service account of the pod.
 	Access     *rest.Config
 	Kubeconfig string
+	// MinTLSVersion and CipherSuites are as in tls.Config. HTTP2 allows clients to speak HTTP/2.
+	MinTLSVersion uint16
+	CipherSuites  []uint16
+	HTTP2         bool
 }
 
 const (
@@ -41,7 +45,8 @@ const (
 	mostRequests = 200
 )
 
-// Server returns a server that authenticates and authorizes requests, and answers them. It sets the Authorizer of the API.
+// Server returns a server that authenticates and authorizes requests, and answers them. It sets the Authorizer of an API that has none, so that streams of a
+// server that has stopped keep theirs.
 func (a *API) Server(s Serving) (*server.GenericAPIServer, error) {
 	scheme := statusScheme()
 	codecs := serializer.NewCodecFactory(scheme)
@@ -58,7 +63,9 @@ func (a *API) Server(s Serving) (*server.GenericAPIServer, error) {
 	if err := a.configureSecurity(config, s); err != nil {
 		return nil, err
 	}
-	a.Authorizer = config.Authorization.Authorizer
+	if a.Authorizer == nil {
+		a.Authorizer = config.Authorization.Authorizer
+	}
 	generic, err := config.Complete().New("kiln-apiserver", server.NewEmptyDelegate())
 	if err != nil {
 		return nil, err
@@ -98,6 +105,7 @@ func (a *API) configureSecurity(config *server.RecommendedConfig, s Serving) err
 	if err := authentication.ApplyTo(&config.Authentication, config.SecureServing, config.OpenAPIConfig); err != nil {
 		return err
 	}
+	config.SecureServing.MinTLSVersion, config.SecureServing.CipherSuites, config.SecureServing.DisableHTTP2 = s.MinTLSVersion, s.CipherSuites, !s.HTTP2
 	config.ClientConfig = s.Access
 	client, err := kubernetes.NewForConfig(s.Access)
 	if err != nil {

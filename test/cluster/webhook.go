@@ -79,6 +79,17 @@ func (c *Cluster) joins(ctx context.Context, r *replica) error {
 	return nil
 }
 
+// Secured returns the addresses at which Kiln's programs serve over TLS: replicas of the webhook, and the API server of subresources if it runs.
+func (c *Cluster) Secured() (addresses []string) {
+	for _, r := range c.replicas {
+		addresses = append(addresses, r.address)
+	}
+	if c.apiServer != nil {
+		addresses = append(addresses, fmt.Sprintf("127.0.0.1:%d", c.apiServer.port))
+	}
+	return addresses
+}
+
 // certs is the folder of the webhook's certificate, which all replicas share.
 func (c *Cluster) certs() string { return filepath.Join(c.Dir, "certs") }
 

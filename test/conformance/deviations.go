@@ -334,10 +334,11 @@ func valuesAtSchemaPath(value any, path string) (found []any) {
 
 // infersFromSnapshot reports whether a volume of the VM is made from a snapshot, or from a DataSource of one.
 func (j judged) infersFromSnapshot() bool {
-	return len(valuesAtSchemaPath(j.object, "spec.dataVolumeTemplates.spec.source.snapshot")) > 0 || slices.ContainsFunc(j.Objects, func(o unstructured.Unstructured) bool {
+	ofSnapshot := func(o unstructured.Unstructured) bool {
 		_, has, _ := unstructured.NestedMap(o.Object, "spec", "source", "snapshot")
 		return has && o.GetKind() == "DataSource"
-	})
+	}
+	return len(valuesAtSchemaPath(j.object, "spec.dataVolumeTemplates.spec.source.snapshot")) > 0 || slices.ContainsFunc(j.Objects, ofSnapshot)
 }
 
 // isDiskOfDump reports whether a disk, at a path of the reference, is of a volume that takes a memory dump. The reference makes a disk for each volume without

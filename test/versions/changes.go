@@ -43,7 +43,8 @@ func printChanges(ctx context.Context, out io.Writer, r recorder, answers map[st
 		title         string
 		before, after map[string]string
 	}{
-		{"Fields", changedFields(before.fields, after.fields), changedFields(after.fields, before.fields)}, {"Feature gates", before.gates, after.gates}, {"Labels, annotations and finalizers", before.keys, after.keys},
+		{"Fields", changedFields(before.fields, after.fields), changedFields(after.fields, before.fields)},
+		{"Feature gates", before.gates, after.gates}, {"Labels, annotations and finalizers", before.keys, after.keys},
 	} {
 		printDifferences(out, part.title, part.before, part.after)
 	}
