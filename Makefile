@@ -87,7 +87,7 @@ manifests: ## write the CRDs, the cert-manager overlay, the Helm chart and the p
 	go run ./manifests/generate
 
 golden: ## write test/corpus, test/machines, docs/reference and the rules in docs/catalog.md again (builds KubeVirt); read every difference before you commit it
-	GOLDEN=rewrite go test -count=1 -run '^Test(Corpus|Requests|Rules|Goldens|EveryLeafIsAccountedFor|KubeVirt|Runtimes|Reference|Page)$$' \
+	GOLDEN=rewrite go test -count=1 -run '^Test(Corpus|Requests|Rules|Goldens|EveryLeafIsAccountedFor|KubeVirt|Runtimes|Reference|Page|Pictures)$$' \
 	  ./pkg/hardware ./pkg/pod ./test/corpus ./test/machines ./test/fields ./test/reference ./cmd/... ./internal/cli ./internal/workbench/catalogs
 
 fuzz: ## every fuzz target for FUZZTIME=10m each; what is found is kept below its package's testdata/fuzz

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
@@ -72,7 +73,7 @@ func (o *explainRun) printExplanation(ctx context.Context, r workbench.Reviewed)
 		fmt.Fprintln(o.Out, "not applied:")
 	}
 	for _, s := range explained.NotApplied {
-		fmt.Fprintf(o.Out, "  %s: %s: %s\n", s.Origin, s.Field, s.Reason)
+		fmt.Fprintf(o.Out, "  %s: %s: %s\n", shortRevisions(s.Origin.String()), s.Field, s.Reason)
 	}
 	if frontend := r.Frontend(); frontend != nil { // %q, because others may have written the record
 		fmt.Fprintf(o.Out, "note: FrontendProfile %q, of the %s, sets the hardware for which a VMI has no field\n", frontend.Version, frontend.Origin)
@@ -105,11 +106,17 @@ func treeRows(facts []admit.Fact) ([]row, error) {
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, row{indentation(last) + steps[last] + ": " + string(value), fact.Origin.String()})
+		rows = append(rows, row{indentation(last) + steps[last] + ": " + string(value), shortRevisions(fact.Origin.String())})
 		above = steps
 	}
 	return rows, nil
 }
+
+// digest is the digest of 26 characters at the end of a revision's name, of which people read the first ones.
+var digest = regexp.MustCompile(`(@[^ ,]*-[a-z2-7]{8})[a-z2-7]{18}\b`)
+
+// shortRevisions shortens the names of revisions in a text for people. JSON and YAML have the complete names.
+func shortRevisions(text string) string { return digest.ReplaceAllString(text, "$1") }
 
 // pathFields returns the fields of a path, each with its indices and keys: 'disks[0]'.
 func pathFields(path string) (fields []string) {

@@ -99,17 +99,17 @@ func TestUnselected(t *testing.T) {
 			"  validations: [{expression: 'true'}]\n")
 		return policy
 	}
-	const said = "GuestPolicy 'trial' does not select VirtualMachine shop/web\n"
+	const message = "GuestPolicy 'trial' does not select VirtualMachine shop/web\n"
 	for selects, want := range map[string]string{
 		"": "",
-		"  matchConstraints: {objectSelector: {matchLabels: {tier: front}}}\n":                          said,
-		"  matchConstraints: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: bank}}}\n": said,
+		"  matchConstraints: {objectSelector: {matchLabels: {tier: front}}}\n":                          message,
+		"  matchConstraints: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: bank}}}\n": message,
 		"  matchConstraints: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: shop}}}\n": "",
-		"  matchConditions: [{name: never, expression: 'false'}]\n":                                     said,
+		"  matchConditions: [{name: never, expression: 'false'}]\n":                                     message,
 		"  matchConditions: [{name: fails, expression: 'request.userInfo.username == \"x\"'}]\n":        "",
 	} {
 		got := call(t, "", "validate", "-f", file, "--policy", of(selects))
-		if has := strings.Contains(got.errOut, said); has != (want == said) || !strings.Contains(got.out+got.errOut, "VirtualMachine shop/web is ") {
+		if has := strings.Contains(got.errOut, message); has != (want == message) || !strings.Contains(got.out+got.errOut, "VirtualMachine shop/web is ") {
 			t.Errorf("%s: %v\n%s%s", selects, got.err, got.out, got.errOut)
 		}
 	}

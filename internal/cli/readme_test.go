@@ -37,6 +37,21 @@ func TestReadme(t *testing.T) {
 		}
 		shown++
 	}
+	for command, want := range map[string]string{
+		"explain -f examples/vm.yaml --catalog manifests/catalog":           "instancetype small@small-",
+		"validate -f examples/conflict.yaml --catalog manifests/catalog":    "conflicts with VirtualMachineClusterInstancetype 'small'",
+		"audit -f dump.yaml --guests kubevirt # what 'kubectl get kubevirt": "",
+	} {
+		if !strings.Contains(string(readme), "\n    go run ./cmd/kubectl-kiln "+command) {
+			t.Errorf("README.md no longer begins with '%s'", command)
+		}
+		if want == "" { // no dump is in the repository
+			continue
+		}
+		if got := call(t, "", strings.Fields(command)...); !strings.Contains(got.out+got.errOut, want) {
+			t.Errorf("'kubectl kiln %s' does not print\n%s\nbut\n%s%s", command, want, got.out, got.errOut)
+		}
+	}
 	if shown < 5 {
 		t.Errorf("found %d commands with their output: the README has another form than this test reads", shown)
 	}

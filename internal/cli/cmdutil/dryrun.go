@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// DryRun is the value of --dry-run. Its values are those of kubectl, and '--dry-run' alone means 'server'.
+// DryRun is the value of --dry-run. It takes kubectl's values, and '--dry-run' alone means 'server'.
 type DryRun bool
 
 // AddDryRun adds --dry-run.

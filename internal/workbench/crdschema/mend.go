@@ -51,7 +51,7 @@ func Mend(object *unstructured.Unstructured, mistakes field.ErrorList) (*unstruc
 	return mended, true
 }
 
-// valueAt returns the value that steps lead to; nil if there is none.
+// valueAt returns the value that steps lead to; nil if it does not exist.
 func valueAt(value any, steps []fieldpath.Step) any {
 	for _, step := range steps {
 		switch of := value.(type) {
