@@ -33,6 +33,7 @@ func TestCapture(t *testing.T) {
 		"<redirdev bus='usb' type='unix'><address type='usb' bus='0' port='3'/></redirdev>",
 		"<redirdev bus='usb' type='unix'><address type='usb' bus='0' port='1.1'/></redirdev>",
 		"<redirdev bus='usb' type='unix'><address type='usb' bus='0' port='4'/></redirdev>",
+		strings.Replace(dog, "</watchdog>", "<address type='pci' domain='0x0000' bus='0x07' slot='0x01' function='0x0'/></watchdog>", 1), chipsetDog,
 		"<rng model='virtio'><address type='ccw' cssid='0xfe' ssid='0x0' devno='0x0003'/></rng>", "<panic model='isa'/>",
 		"<panic model='pvpanic'><address "+pci("0x05")+"/></panic>",
 		"<interface><target dev='placeholder-0'/><address "+pci("0x06")+"/></interface>")
@@ -43,6 +44,7 @@ func TestCapture(t *testing.T) {
 		"disk.root": {PCI: "0000:01:00.0", Target: "vda"}, "memballoon.balloon": {PCI: "0000:02:00.0"}, "channel.guest-agent": {Serial: "0:0:1"},
 		"channel.com.example.a": {Serial: "0:0:2"}, "disk.b": {Drive: "0:0:0:2", Target: "sdc"}, "redirdev.usbredir-0": {USB: "0:3"},
 		"redirdev.usbredir-1": {USB: "0:4"}, "rng.rng": {CCW: "fe.0.0003"}, "panic.panic-pvpanic": {PCI: "0000:05:00.0"},
+		"watchdog.dog": {PCI: "0000:07:01.0"},
 	}
 	got, err := Capture(xml, nil)
 	if err != nil {

@@ -95,7 +95,10 @@ const (
 	video   = "<video><model type='vga' heads='1' vram='16384'/></video>"
 	scsi    = "<controller type='scsi' index='0' model='virtio-non-transitional'/>"
 	usb     = "<controller type='usb' index='0' model='qemu-xhci'/>"
+	dog     = "<watchdog model='i6300esb' action='reset'><alias name='ua-dog'/></watchdog>"
 	agent   = "<channel type='unix'><target name='org.qemu.guest_agent.0' type='virtio'/></channel>"
+
+	chipsetDog = "<watchdog model='itco' action='reset'/>"
 )
 
 // TestPutBack: what the record has is put back, and what is new is left to libvirt unless it is in the way.
@@ -148,6 +151,13 @@ func TestPutBack(t *testing.T) {
 			record: frozen(0, "redirdev.usbredir-0 usb 0:2", "redirdev.usbredir-1 usb 0:9", "input.pen usb 0:1"),
 			want: map[string]string{"machine": "pc-q35-7.2", "controller usb0": "", "redirdev1": "0 2", "redirdev2": "0 9", "input ua-pen": "0 1",
 				"input ua-late": ""}},
+		{name: "a watchdog, and the chipset's, which libvirt 11.3 adds", xml: domain("q35", dog, chipsetDog),
+			record: frozen(1, "controller.pci.2 pci 01:00.0", "watchdog.dog pci 02:01.0"),
+			want: map[string]string{"machine": "pc-q35-7.2", "watchdog ua-dog": "02 01 0", "watchdog": "", "controller pci1": "00 02 0",
+				"controller pci2": "01 00 0"}},
+		{name: "the chipset's watchdog after the other one was removed", xml: domain("q35", chipsetDog),
+			record: frozen(1, "controller.pci.2 pci 01:00.0", "watchdog.dog pci 02:01.0"),
+			want:   map[string]string{"machine": "pc-q35-7.2", "watchdog": "", "controller pci1": "00 02 0", "controller pci2": "01 00 0"}},
 		{name: "a disk on another bus than it was", xml: domain("q35", "<disk device='disk'><target dev='sda' bus='sata'/><alias name='ua-root'/></disk>"),
 			record: frozen(1, "disk.root pci 01:00.0"),
 			want:   map[string]string{"machine": "pc-q35-7.2", "disk ua-root": "", "controller pci1": "00 02 0"}},
