@@ -28,7 +28,8 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true,
 	}
 	s.Cluster.AddFlags(root.PersistentFlags())
-	addGroup(root, "Check what boots", validateCommand(s), explainCommand(s), expandCommand(s), renderCommand(s), diffCommand(s), auditCommand(s))
+	addGroup(root, "Check what boots", validateCommand(s), explainCommand(s), expandCommand(s), renderCommand(s), diffCommand(s), auditCommand(s),
+		catalogcmd.SchemaCommand(s))
 	addGroup(root, "Catalogs, policies and new VMs", catalogcmd.Command(s), catalogcmd.InstancetypesCommand(s), catalogcmd.PreferencesCommand(s),
 		policyCommand(s), presetCommand(s), vmcmd.CreateCommand(s))
 	addGroup(root, "Pins and hardware of VMs", repinCommand(s), revisionsCommand(s), statesCommand(s), captureCommand(s))
