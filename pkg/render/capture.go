@@ -28,6 +28,7 @@ func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorL
 	if err != nil {
 		return record.Record{}, field.ErrorList{field.InternalError(nil, err)}
 	}
+	dropChipsetWatchdog(seen)
 	ours := hasOwnAliases(seen)
 	copyAliases(seen, fresh)
 	readIgnition(seen)

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
@@ -27,6 +28,12 @@ func adoptEquivalents(running, spec *libvirtxml.Domain) {
 	if spec.OS != nil && len(spec.OS.BootDevices) == 0 {
 		abi.OrderBoot(running)
 	}
+}
+
+// dropChipsetWatchdog removes the watchdog of the chipset. Newer versions of libvirt, such as 11.3, add it to each domain of q35, and will add it at the next
+// boot, too.
+func dropChipsetWatchdog(dom *libvirtxml.Domain) {
+	dom.Devices.Watchdogs = slices.DeleteFunc(dom.Devices.Watchdogs, func(w libvirtxml.DomainWatchdog) bool { return w.Model == "itco" })
 }
 
 // expressBuses are the numbers of the buses behind a PCIe root port or downstream port.

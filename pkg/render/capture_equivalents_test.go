@@ -21,12 +21,18 @@ func unset(parts ...string) func(string) string {
 	}
 }
 
+// watched adds what libvirt 11.3 adds to each domain of q35.
+func watched(text string) string {
+	return strings.Replace(text, "</devices>", `<watchdog model="itco" action="reset"></watchdog></devices>`, 1)
+}
+
 // TestCaptureKnowsEquivalents: what the guest cannot tell apart is captured.
 func TestCaptureKnowsEquivalents(t *testing.T) {
 	t.Parallel()
 	for why, change := range map[string]func(string) string{
 		"models of virtio behind root ports": func(text string) string { return models(nameless(text)) },
 		"no model of disks":                  func(text string) string { return unset(`model="virtio-non-transitional" `)(nameless(text)) },
+		"the watchdog of the chipset":        watched,
 		"timers and clock":                   unset(` present="yes"`, ` adjustment="reset"`),
 	} {
 		running := runs(t, change)
