@@ -184,6 +184,11 @@ func (g space) awaitReport(name string, other types.UID) (vmi v1.VirtualMachineI
 	g.Helper()
 	if !poll.Until(3*patience, func() bool {
 		vmi = g.vmi(name)
+		for _, c := range vmi.Status.Conditions {
+			if strings.Contains(c.Message, v1alpha1.AnnotationHardwareFailure) { // the hook suggests it
+				g.Fatalf("the hook refuses to start %s: %s", name, c.Message)
+			}
+		}
 		return vmi.Status.Phase == v1.Running && vmi.UID != other
 	}) {
 		g.Fatalf("%s does not run: %+v", name, vmi.Status)
