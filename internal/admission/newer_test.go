@@ -9,8 +9,10 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -145,6 +147,58 @@ func TestFieldsOfANewerAPI(t *testing.T) {
 		if tried[name] < 400 || changed[name] < 10 {
 			t.Errorf("%s: %d fields in %d patched objects: too few to tell anything", name, tried[name], changed[name])
 		}
+	}
+}
+
+// TestUpdatesKeepFieldsOfANewerAPI: an update of a stored VM keeps the fields of its spec and status, also in elements of a list of which another element is
+// changed. No webhook changes an update of a status.
+func TestUpdatesKeepFieldsOfANewerAPI(t *testing.T) {
+	c := newCluster(t, catalog, preferring)
+	const vm = `{apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web, namespace: team, uid: u},
+spec: {runStrategy: Always, instancetype: {name: small}, preference: {name: fast}, template: {metadata: {labels: {a: b}}, spec: {domain: {devices: {
+disks: [{name: a, disk: {}}, {name: b, disk: {bus: sata}}]}}, volumes: [{name: a, emptyDisk: {capacity: 1Gi}}, {name: b, emptyDisk: {capacity: 1Gi}}]}}},
+status: {printableStatus: Running, conditions: [{type: Ready, status: "True"}], stateChangeRequests: [{action: Stop}]}}`
+	var object map[string]any
+	if err := yaml.Unmarshal([]byte(vm), &object); err != nil {
+		t.Fatal(err)
+	}
+	added := append(addNewer(".spec", object["spec"]), addNewer(".status", object["status"])...)
+	request := create(t, asText(t, object))
+	response := ask(t, c.Hooks()[MutateVM], request)
+	stored := patched(t, request, response)
+	if lost := lostFields(t, added, stored); len(lost) > 0 || response.Patch == nil {
+		t.Fatalf("a VM that is created loses %q", lost)
+	}
+	patches := 0
+	for what, change := range map[string]func(vm map[string]any){
+		"a disk": func(vm map[string]any) {
+			disks, _, _ := unstructured.NestedSlice(vm, "spec", "template", "spec", "domain", "devices", "disks")
+			disks[1].(map[string]any)["bootOrder"] = int64(1)
+			_ = unstructured.SetNestedSlice(vm, disks, "spec", "template", "spec", "domain", "devices", "disks")
+		},
+		"the request for new pins": func(vm map[string]any) {
+			_ = unstructured.SetNestedField(vm, "", "metadata", "annotations", v1alpha1.AnnotationPins)
+		},
+		"the pins are gone": func(vm map[string]any) { unstructured.RemoveNestedField(vm, "metadata", "annotations") },
+	} {
+		var edited map[string]any
+		if err := json.Unmarshal([]byte(stored), &edited); err != nil {
+			t.Fatal(err)
+		}
+		change(edited)
+		request := update(t, stored, asText(t, edited))
+		response := ask(t, c.Hooks()[MutateVM], request)
+		if !response.Allowed {
+			t.Errorf("%s: refused: %+v", what, response.Result)
+			continue
+		}
+		patches += len(response.Patch)
+		if lost := lostFields(t, added, patched(t, request, response)); len(lost) > 0 {
+			t.Errorf("%s: the update loses %q", what, lost)
+		}
+	}
+	if patches == 0 {
+		t.Error("no update was patched")
 	}
 }
 

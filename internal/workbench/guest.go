@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -11,12 +13,15 @@ import (
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/internal/workbench/crdschema"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/patch"
 	"github.com/kilnvm/kiln/pkg/record"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -129,10 +134,11 @@ func (r *Reviewed) readRecord(ctx context.Context) error {
 	return nil
 }
 
-// patchedDocument returns the document that a cluster would store: the sparse VMI with the patch of the webhook. Trap: the patch must be made
-// from the JSON that it is applied to. The typed object has empty lists and maps that its JSON leaves out.
-func patchedDocument(sparse, explicit *v1.VirtualMachineInstance) ([]byte, error) {
-	raw, err := json.Marshal(sparse)
+// patchedDocument returns the document that a cluster would store: the sparse VMI with the patch of the webhook, and with the fields of a stored VM or VMI that
+// the Go types do not have. Trap: the patch must be made from the JSON that it is applied to. The typed object has empty lists and maps that its JSON leaves
+// out.
+func (r Reviewed) patchedDocument(explicit *v1.VirtualMachineInstance) ([]byte, error) {
+	raw, err := json.Marshal(r.Guest.Sparse)
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +150,56 @@ func patchedDocument(sparse, explicit *v1.VirtualMachineInstance) ([]byte, error
 	if err != nil {
 		return nil, err
 	}
-	return applyPatch(diff, raw)
+	document, err := applyPatch(diff, raw)
+	if err != nil || !r.Stored {
+		return document, err
+	}
+	return r.withNewerFields(document)
+}
+
+// withNewerFields returns the document of a VMI with those fields of the stored object's guest that this program does not know.
+func (r Reviewed) withNewerFields(document []byte) ([]byte, error) {
+	unknown, err := crdschema.UnknownFields(r.Unstructured)
+	if err != nil || len(unknown) == 0 {
+		return document, err
+	}
+	at := []string{"spec"}
+	if r.Guest.VM != nil {
+		at = []string{"spec", "template", "spec"}
+	}
+	stored, _, err := unstructured.NestedMap(r.Object.Object, at...)
+	if err != nil {
+		return nil, err
+	}
+	var vmi map[string]any
+	if err := json.Unmarshal(document, &vmi); err != nil {
+		return nil, err
+	}
+	copyFields(vmi["spec"], stored, strings.Join(at, "."), sets.New(unknown...))
+	return json.Marshal(vmi)
+}
+
+// copyFields copies the fields at some paths from one value to another, whose lists have the same elements first. path is the path of from.
+func copyFields(to, from any, path string, paths sets.Set[string]) {
+	switch from := from.(type) {
+	case map[string]any:
+		into, is := to.(map[string]any)
+		if !is {
+			return
+		}
+		for key, value := range from {
+			if at := path + "." + key; paths.Has(at) {
+				into[key] = value
+			} else {
+				copyFields(into[key], value, at, paths)
+			}
+		}
+	case []any:
+		into, _ := to.([]any)
+		for i := range min(len(from), len(into)) {
+			copyFields(into[i], from[i], fmt.Sprintf("%s[%d]", path, i), paths)
+		}
+	}
 }
 
 // applyPatch applies an RFC 6902 patch. A nil patch changes nothing.

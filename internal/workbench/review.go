@@ -193,7 +193,7 @@ func (s stageOne) judgeObject(ctx context.Context, r *Reviewed) error {
 	}
 	r.Verdict.Warnings = append(r.Warnings, r.Verdict.Warnings...)
 	if err == nil && r.Verdict.Allowed() && r.Guest != nil {
-		r.Guest.Document, err = patchedDocument(r.Guest.Sparse, r.Guest.Explicit)
+		r.Guest.Document, err = r.patchedDocument(r.Guest.Explicit)
 	}
 	return err
 }

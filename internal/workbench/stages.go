@@ -53,7 +53,7 @@ func (r Reviewed) Stages() ([]Stage, error) {
 	vmi := r.Guest.Sparse.DeepCopy()
 	admit.Steps(vmi, r.Guest.Input, func(origin admit.Origin) {
 		if err == nil && origin.Kind != admit.FromDefault {
-			documents[cmp.Or(stageOf[origin.Kind], origin.Kind)], err = patchedDocument(r.Guest.Sparse, vmi)
+			documents[cmp.Or(stageOf[origin.Kind], origin.Kind)], err = r.patchedDocument(vmi)
 		}
 	})
 	var passed []Stage

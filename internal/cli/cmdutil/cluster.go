@@ -62,7 +62,11 @@ func (o *Session) fromCluster(args []string) (manifest.Inputs, error) {
 	found := manifest.Inputs{Reader: reader, OfCluster: true}
 	for _, info := range infos {
 		if untyped, ok := info.Object.(*unstructured.Unstructured); ok {
-			found.Named = append(found.Named, manifest.Stored(untyped))
+			stored := manifest.Stored(untyped)
+			if err := stored.WarnOfNewerFields(); err != nil {
+				return manifest.Inputs{}, err
+			}
+			found.Named = append(found.Named, stored)
 		}
 	}
 	return found, nil

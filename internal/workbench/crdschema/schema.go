@@ -147,6 +147,19 @@ func (k kindSchema) findMistakes(object *unstructured.Unstructured) field.ErrorL
 	return engine.Most(append(errs, wrong...))
 }
 
+// UnknownFields returns the paths of fields that the CRD of the object's kind does not have, sorted. An object of a cluster has such fields if the API of the
+// cluster is newer than this program.
+func UnknownFields(object *unstructured.Unstructured) ([]string, error) {
+	by, err := schemaOf(object.GroupVersionKind())
+	if err != nil || !by.served {
+		return nil, err
+	}
+	options := structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
+	paths := pruning.PruneWithOptions(object.DeepCopy().Object, by.fields, true, options)
+	slices.Sort(paths)
+	return paths, nil
+}
+
 // RuleUnknownField is the Origin of the error for a field that the API does not have.
 const RuleUnknownField = "schema/unknown-field"
 

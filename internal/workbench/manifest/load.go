@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/workbench/crdschema"
@@ -70,6 +71,16 @@ func (o *Object) CheckSchema() error {
 		o.Warnings = append(o.Warnings, path+" has no value: a create drops the key, and 'kubectl apply --server-side' refuses it; remove it")
 	}
 	return o.ConvertVersion()
+}
+
+// WarnOfNewerFields adds a warning about fields of a stored object that this program does not know.
+func (o *Object) WarnOfNewerFields() error {
+	unknown, err := crdschema.UnknownFields(o.Unstructured)
+	if len(unknown) > 0 {
+		o.Warnings = append(o.Warnings, fmt.Sprintf("the cluster's API is newer than this program, which neither judges nor compares %d of its fields, such as "+
+			"'%.100s'", len(unknown), unknown[0]))
+	}
+	return err
 }
 
 // ConvertVersion converts an object to the version that the webhook gets, and adds the warning about a deprecated version.
