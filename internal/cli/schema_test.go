@@ -64,7 +64,8 @@ func TestEditorSchema(t *testing.T) {
 		{"another instancetype", machine + "  instancetype: {name: smal}\n", "", "instancetype.name"},
 		{"another preference", machine + "  preference: {name: linux}\n", "", "preference.name"},
 		{"a kind that Kiln does not know", "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {a: b}\n", "", ""},
-		{"a policy with a misspelled field", "apiVersion: kilnvm.io/v1alpha1\nkind: GuestPolicy\nmetadata: {name: a}\nspec: {validation: []}\n", "validation", "validation"},
+		{"a policy with a misspelled field", "apiVersion: kilnvm.io/v1alpha1\nkind: GuestPolicy\nmetadata: {name: a}\nspec: {validation: []}\n",
+			"validation", "validation"},
 	} {
 		for schema, want := range map[*gojsonschema.Schema]string{plainSchema: test.plain, ofCatalog: test.catalog} {
 			mistakes := strings.Join(mistakesOf(t, schema, test.document), "\n")

@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// EditorSchema returns one JSON Schema (draft 7) for manifests in an editor. It describes all kinds that Kiln knows, and accepts objects of other kinds. A field
-// that the API does not have is a mistake, except where a definition preserves unknown fields. instancetypes and preferences are the names that VMs may refer
-// to; without names, any name is accepted.
+// EditorSchema returns one JSON Schema (draft 7) for manifests in an editor. It describes all kinds that Kiln knows, and accepts objects of other kinds. A
+// field that the API does not have is a mistake, except where a definition preserves unknown fields. instancetypes and preferences are the names that VMs may
+// refer to; without names, any name is accepted.
 func EditorSchema(instancetypes, preferences []string) (map[string]any, error) {
 	definitions, choices := map[string]any{}, []any{}
 	err := fs.WalkDir(crds.Files, ".", func(file string, entry fs.DirEntry, err error) error {
