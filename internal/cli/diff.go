@@ -128,6 +128,9 @@ func (o *diffRun) printDifference(d guestdiff.Difference, domain bool) error {
 	return nil
 }
 
+// colors are the colors of verdicts.
+var colors = map[record.Verdict]cmdutil.Color{record.Compatible: cmdutil.Green, record.NeedsRestart: cmdutil.Yellow, record.Breaks: cmdutil.Red}
+
 // writeDifference writes a difference as text: what was compared if the user named only one object, the verdict, the changes of the hardware without those
 // that follow from another one, and the diff of the explicit spec. It replaces control characters, because tenants write serial numbers and other texts.
 func writeDifference(out io.Writer, d guestdiff.Difference) {
@@ -138,11 +141,11 @@ func writeDifference(out io.Writer, d guestdiff.Difference) {
 			verdict = "the same"
 		}
 	}
-	fmt.Fprintf(out, "%s\n", verdict)
+	fmt.Fprintf(out, "%s\n", cmdutil.Paint(out, colors[d.Verdict], verdict))
 	for _, change := range record.WithoutConsequences(d.Changes) {
 		mark := ""
 		if change.Verdict == record.Breaks {
-			mark = "   <- breaks"
+			mark = "   " + cmdutil.Paint(out, cmdutil.Red, "<- breaks")
 		}
 		fmt.Fprintf(out, "  %s%s\n", cmdutil.Printable(change.Text), mark)
 	}

@@ -88,14 +88,17 @@ func policyOutcome(r policytest.Report) (outcome error) {
 // the exit status. It replaces control characters,
 // because names, messages and files are not trusted.
 func (o *policyTestRun) printPolicyReport(r policytest.Report) {
-	say := func(format string, args ...any) { fmt.Fprintln(o.Out, cmdutil.Printable(fmt.Sprintf(format, args...))) }
+	say := func(mark, format string, args ...any) {
+		fmt.Fprintln(o.Out, mark+cmdutil.Printable(fmt.Sprintf(format, args...)))
+	}
+	passed, failed := cmdutil.Paint(o.Out, cmdutil.Green, "ok")+"    ", cmdutil.Paint(o.Out, cmdutil.Red, "FAIL")+"  "
 	for _, c := range r.Cases {
 		if c.Passed {
-			say("ok    %s: %s", c.Policy, c.Name)
+			say(passed, "%s: %s", c.Policy, c.Name)
 			continue
 		}
-		say("FAIL  %s: %s", c.Policy, c.Name)
-		say("    %s:%d: %s", c.File, c.Line, c.Reason)
+		say(failed, "%s: %s", c.Policy, c.Name)
+		say("", "    %s:%d: %s", c.File, c.Line, c.Reason)
 	}
 	for _, f := range r.Findings {
 		at := f.File
@@ -106,12 +109,12 @@ func (o *policyTestRun) printPolicyReport(r policytest.Report) {
 		if f.Policy != "" {
 			policy = f.Policy + ": "
 		}
-		say("FAIL  %s%s", policy, strings.TrimPrefix(f.Message, f.File+": "))
-		say("    %s [%s]", at, f.Rule)
+		say(failed, "%s%s", policy, strings.TrimPrefix(f.Message, f.File+": "))
+		say("", "    %s [%s]", at, f.Rule)
 	}
 	policies := "1 policy"
 	if r.Policies != 1 {
 		policies = fmt.Sprintf("%d policies", r.Policies)
 	}
-	say("%s: %s: %s passed, %d failed", r.Source, policies, cmdutil.Counted(r.Passed, "case"), r.Failed+len(r.Findings))
+	say("", "%s: %s: %s passed, %d failed", r.Source, policies, cmdutil.Counted(r.Passed, "case"), r.Failed+len(r.Findings))
 }

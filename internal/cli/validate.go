@@ -103,6 +103,6 @@ func (o *validateRun) printVerdict(r workbench.Reviewed) error {
 		return o.Print(r.Judgement())
 	}
 	o.WarnOf(r)
-	_, err := fmt.Fprintf(o.Out, "%s is accepted%s\n", cmdutil.Printable(r.Name()), o.InFile(r))
+	_, err := fmt.Fprintf(o.Out, "%s is %s%s\n", cmdutil.Printable(r.Name()), cmdutil.Paint(o.Out, cmdutil.Green, "accepted"), o.InFile(r))
 	return err
 }

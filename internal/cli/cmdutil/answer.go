@@ -72,7 +72,7 @@ func (o *Printer) PrintUnanswered(fault error) error {
 // PrintFault prints an error with the prefix of kubectl's errors. It replaces control characters, because the error may quote a file or the answer of a
 // cluster.
 func PrintFault(out io.Writer, fault error) {
-	fmt.Fprintln(out, "error:", PrintableLines(WithoutPreamble(fault.Error())))
+	fmt.Fprintln(out, Paint(out, Red, "error:"), PrintableLines(WithoutPreamble(fault.Error())))
 }
 
 // preamble matches the text that an API server puts before the message of a webhook.
@@ -84,14 +84,14 @@ func WithoutPreamble(text string) string { return preamble.ReplaceAllLiteralStri
 // Warn prints warnings that are not about one object. The prefix is the prefix with which kubectl prints the warnings of an API server.
 func (o *Printer) Warn(warnings ...string) {
 	for _, warning := range warnings {
-		fmt.Fprintf(o.ErrOut, "Warning: %s\n", Printable(warning))
+		fmt.Fprintf(o.ErrOut, "%s %s\n", Paint(o.ErrOut, Yellow, "Warning:"), Printable(warning))
 	}
 }
 
 // WarnOf prints the warnings about an object, with its name. The webhook returns the same warnings without the name.
 func (o *Printer) WarnOf(r workbench.Reviewed) {
 	for _, warning := range r.Verdict.Warnings {
-		fmt.Fprintf(o.ErrOut, "Warning: %s\n", Printable(r.Name()+": "+warning))
+		fmt.Fprintf(o.ErrOut, "%s %s\n", Paint(o.ErrOut, Yellow, "Warning:"), Printable(r.Name()+": "+warning))
 	}
 }
 
@@ -126,7 +126,7 @@ func (o *Printer) PrintRejectedObject(r workbench.Reviewed, host string) error {
 	if host != "" {
 		fmt.Fprintf(o.ErrOut, "on %s: ", Printable(host))
 	}
-	fmt.Fprintf(o.ErrOut, "%s is rejected%s:\n", Printable(r.Name()), o.InFile(r))
+	fmt.Fprintf(o.ErrOut, "%s is %s%s:\n", Printable(r.Name()), Paint(o.ErrOut, Red, "rejected"), o.InFile(r))
 	for _, err := range r.Verdict.Errors {
 		fmt.Fprintf(o.ErrOut, "  %s\n", Printable(err.Error()))
 		if at, found := r.Find(err.Field); found {
