@@ -38,7 +38,9 @@ build: ## build the four programs into bin/, stamped with VERSION
 	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 	ln -sf kubectl-kiln bin/kubectl_complete-kiln
 
-run: deps build controlplane ## start everything, create a VM, show each stage, stay until Ctrl-C [RUNTIME=node] [KUBECONFIG=FILE WEBHOOK_HOST=ADDR]
+run: deps build ## start everything, create a VM, show each stage, stay until Ctrl-C [RUNTIME=node] [KUBECONFIG=FILE WEBHOOK_HOST=ADDR]
+	@test/demo/pipeline.sh
+	@$(MAKE) --no-print-directory controlplane
 	@go build -o bin/demo ./test/demo && exec bin/demo
 
 # 'make check' has vetted all packages before. Without DWARF (-w) dozens of test binaries link faster. The longest packages begin first, so that none runs alone
