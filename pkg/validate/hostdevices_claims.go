@@ -106,9 +106,9 @@ func requestNamed(at *field.Path, name string) field.ErrorList {
 	return named(at.Child("requestName"), name, validation.IsDNS1123Label)
 }
 
-// namesClaim reports whether a device has a claimName, and no deviceName.
-func (d passed) namesClaim() bool {
-	return d.deviceName == "" && d.claim != nil && d.claim.ClaimName != ""
+// isComplete reports whether a device has claimName and requestName, and no deviceName.
+func (d passed) isComplete() bool {
+	return d.deviceName == "" && d.claim != nil && d.claim.ClaimName != "" && d.claim.RequestName != ""
 }
 
 // claimPairs refuses two devices with the same request of a claim, which is one device, and claims that are not declared.
@@ -150,7 +150,7 @@ func claimPairs(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path 
 	}
 	missing := map[string]bool{}
 	for _, d := range slices.Concat(lists[0], lists[1]) {
-		if d.namesClaim() && !declared[d.claim.ClaimName] && !missing[d.claim.ClaimName] {
+		if d.isComplete() && !declared[d.claim.ClaimName] && !missing[d.claim.ClaimName] {
 			missing[d.claim.ClaimName] = true
 			errs = append(errs, field.Required(path.Child("resourceClaims"),
 				fmt.Sprintf("declare claim '%s', which %s uses", d.claim.ClaimName, d.at)).WithOrigin("hostdevices/claim-undeclared"))

@@ -76,8 +76,10 @@ var deviations = []deviation{
 		if strings.HasPrefix(c.Message, "Invalid RunStrategy") && slices.ContainsFunc(j.errs, ofRule("vm/running-and-strategy")) {
 			return true // one of the two goes
 		}
-		if strings.Contains(c.Message, "must specify all claims") && slices.ContainsFunc(j.errs, ofRule("hostdevices/request-claim")) {
-			return true // no list declares a claim without a name
+		if strings.Contains(c.Message, "must specify all claims") && slices.ContainsFunc(j.errs, func(err *field.Error) bool {
+			return err.Origin == "hostdevices/request-claim" || err.Origin == "hostdevices/request-name"
+		}) {
+			return true // an incomplete request
 		}
 		return len(j.errs) > 0 && slices.ContainsFunc(j.all, func(err *field.Error) bool { return withinPath(err.Field, path) || j.namesCause(err, c) })
 	}},
