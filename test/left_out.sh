@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 covers() {
 	cat <<'EOF'
 test/backends     pkg/domain/backend test/libvirt
-test/beside       internal/kubevirt internal/review internal/lifecycle pkg/domain/kubevirt manifests/beside-kubevirt manifests/overlays test/kubevirt
+test/beside       internal/kubevirt internal/review internal/lifecycle pkg/domain/kubevirt manifests/beside-kubevirt manifests/overlays manifests/rbac test/kubevirt
 test/catalog      internal/oci internal/site internal/workbench pkg/catalog manifests/catalog
 test/controlplane
 test/domains      pkg/domain pkg/render pkg/hardware pkg/address test/libvirt
