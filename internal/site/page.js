@@ -39,12 +39,14 @@
     const view = views[kind] = {
       section, kind, other,
       form: section.querySelector('form'), count: section.querySelector('output'), compare: section.querySelector('.compare'),
-      rows: [...section.querySelectorAll('tbody tr')], chosen: new Set(),
+      rows: [...section.querySelectorAll('tbody tr[data-i]')], chosen: new Set(), sorted: '',
+      all: [...section.querySelectorAll('tbody tr')], empty: section.querySelector('.empty'), list: section.querySelector('table'),
     };
     view.form.hidden = section.querySelector('.bar').hidden = false;
     view.form.addEventListener('input', () => { filter(view); remember(view); });
     view.form.addEventListener('reset', () => setTimeout(() => { filter(view); remember(view); }));
     view.form.addEventListener('submit', (event) => event.preventDefault());
+    view.empty.querySelector('button').addEventListener('click', () => view.form.reset());
     for (const row of view.rows) {
       const box = row.querySelector('input');
       box.hidden = false;
@@ -60,7 +62,11 @@
     for (const head of section.querySelectorAll('th[data-sort]')) {
       const button = make('button', head.textContent, { type: 'button' });
       head.replaceChildren(button);
-      button.addEventListener('click', () => sort(view, head));
+      button.addEventListener('click', () => {
+        const key = head.dataset.sort;
+        sort(view, view.sorted === key ? '-' + key : key);
+        remember(view);
+      });
     }
   }
 
@@ -92,27 +98,50 @@
       row.hidden = !matches(view, data[view.kind][row.dataset.i]);
       if (!row.hidden) shown++;
     }
+    // The title of a group is shown with its first row.
+    let title = null;
+    for (const row of view.all) {
+      if (row.className === 'group') {
+        title = row;
+        title.hidden = true;
+      } else if (title && !row.hidden && view.sorted === '') {
+        title.hidden = false;
+        title = null;
+      }
+    }
     view.count.textContent = `${shown} of ${view.rows.length}`;
+    view.list.hidden = shown === 0;
+    view.empty.hidden = shown > 0;
   }
 
-  function sort(view, head) {
-    const rising = head.getAttribute('aria-sort') !== 'ascending';
+  // sort orders the rows by a column: 'cpus', or '-cpus' for the greatest first. Without a column they have the order of the catalog, with groups.
+  function sort(view, column) {
+    const name = column.replace('-', '');
+    const head = [...view.section.querySelectorAll('th[data-sort]')].find((one) => one.dataset.sort === name);
+    view.sorted = head ? column : '';
     for (const other of view.section.querySelectorAll('th[aria-sort]')) other.removeAttribute('aria-sort');
-    head.setAttribute('aria-sort', rising ? 'ascending' : 'descending');
-    const key = (row) => data[view.kind][row.dataset.i][head.dataset.sort];
-    view.rows.sort((a, b) => {
-      const [x, y] = [key(a), key(b)];
-      const order = typeof x === 'number' || typeof y === 'number'
-        ? (x || 0) - (y || 0)
-        : String(x || '').localeCompare(String(y || ''), 'en', { numeric: true });
-      return rising ? order : -order;
-    });
-    view.section.querySelector('tbody').append(...view.rows);
+    const tbody = view.section.querySelector('tbody');
+    tbody.append(...view.all);
+    if (head) {
+      const rising = column === name;
+      head.setAttribute('aria-sort', rising ? 'ascending' : 'descending');
+      const key = (row) => data[view.kind][row.dataset.i][name];
+      const rows = [...view.rows].sort((a, b) => {
+        const [x, y] = [key(a), key(b)];
+        const order = typeof x === 'number' || typeof y === 'number'
+          ? (x || 0) - (y || 0)
+          : String(x || '').localeCompare(String(y || ''), 'en', { numeric: true });
+        return rising ? order : -order;
+      });
+      tbody.append(...rows);
+    }
+    filter(view);
   }
 
   function hashOf(view) {
     const query = new URLSearchParams();
     for (const field of view.form.elements) if (field.name && field.value) query.set(field.name, field.value);
+    if (view.sorted) query.set('sort', view.sorted);
     const text = query.toString();
     return '#' + view.kind + (text ? '?' + text : '');
   }
@@ -131,9 +160,9 @@
   }
 
   function copyable(text, label) {
-    const block = make('div');
+    const block = make('div', undefined, { class: 'copy' });
     const pre = make('pre', text, { tabindex: '0' });
-    const button = make('button', 'Copy ' + label, { type: 'button' });
+    const button = make('button', 'Copy', { type: 'button', 'aria-label': 'Copy ' + label });
     const said = make('span', '', { role: 'status' });
     button.addEventListener('click', async () => {
       try {
@@ -158,10 +187,71 @@
       const row = tbody.insertRow();
       if (differs) row.className = 'differs';
       cells.forEach((text, i) => row.append(make(i ? 'td' : 'th', text, i ? {} : { scope: 'row' })));
+      if (titles[cells[0]]) row.firstChild.replaceChildren(titles[cells[0]], make('br'), make('span', cells[0], { class: 'path' }));
     }
     const scroll = make('div', undefined, { class: 'scroll', tabindex: '0' });
     scroll.append(out);
     return scroll;
+  }
+
+  // plain returns the value of a field as people write it: text without the quotes of JSON.
+  function plain(value) {
+    return value.startsWith('"') ? JSON.parse(value) : value;
+  }
+
+  // What people call the fields that most instancetypes and preferences have.
+  const titles = {
+    'spec.cpu.guest': 'vCPUs', 'spec.memory.guest': 'Memory', 'spec.memory.hugepages.pageSize': 'Huge pages',
+    'spec.cpu.dedicatedCPUPlacement': 'Dedicated CPUs', 'spec.cpu.isolateEmulatorThread': 'Thread of the emulator apart',
+    'spec.cpu.model': 'CPU model', 'spec.ioThreadsPolicy': 'IO threads', 'spec.requirements.cpu.guest': 'Requires vCPUs',
+    'spec.requirements.memory.guest': 'Requires memory', 'spec.devices.preferredDiskBus': 'Bus of disks',
+    'spec.devices.preferredInterfaceModel': 'Model of interfaces', 'spec.machine.preferredMachineType': 'Machine',
+  };
+
+  // described returns a description with its paragraphs, lists and emphasis. Its author writes Markdown.
+  function described(text) {
+    const block = make('div');
+    const inline = (element, line) => {
+      line.split(/(\*\*?[^*\s][^*]*\*\*?)/).forEach((part, i) => {
+        if (part !== '') element.append(i % 2 ? make('em', part.replace(/\*/g, '')) : part);
+      });
+      return element;
+    };
+    // A blank line ends a paragraph or a list. Other lines belong to what was begun.
+    let list = null;
+    let open = null;
+    for (const line of text.split('\n').map((one) => one.trim())) {
+      const item = /^[-*] +(.*)/.exec(line);
+      if (line === '') {
+        list = open = null;
+      } else if (item) {
+        if (!list) block.append(list = make('ul'));
+        list.append(open = inline(make('li'), item[1]));
+      } else if (open) {
+        inline(open, ' ' + line);
+      } else {
+        block.append(open = inline(make('p'), line));
+      }
+    }
+    return block;
+  }
+
+  // partners returns links to objects, grouped by their operating system or class.
+  function partners(found) {
+    const block = make('div');
+    const groups = new Map();
+    for (const one of found) groups.set(one.class || '', [...(groups.get(one.class || '') || []), one]);
+    for (const [name, members] of groups) {
+      if (groups.size > 1) block.append(make('h4', name || 'other'));
+      const list = make('ul', undefined, { class: 'fits' });
+      for (const one of members) {
+        const item = make('li');
+        item.append(make('a', one.name, { href: '#' + one.id }));
+        list.append(item);
+      }
+      block.append(list);
+    }
+    return block;
   }
 
   // partnerOf returns the object that the command of another one names: for a preference the instancetype that asks the least of a cluster (fewest
@@ -188,16 +278,10 @@
 
   function details({ kind, object }) {
     heading.textContent = object.name;
-    const fits = make('ul', undefined, { class: 'fits' });
-    for (const i of object.fits || []) {
-      const partner = data[kinds[kind]][i];
-      const item = make('li');
-      item.append(make('a', partner.name, { href: '#' + partner.id }));
-      fits.append(item);
-    }
+    const fits = (object.fits || []).map((i) => data[kinds[kind]][i]);
     const parts = [];
     if (object.display) parts.push(make('p', object.display));
-    if (object.description) parts.push(make('p', object.description));
+    if (object.description) parts.push(described(object.description));
     if (object.lifecycle !== 'active') {
       const text = object.lifecycle === 'obsolete' ? 'Obsolete: new VMs are refused.' : 'Deprecated: new VMs bring a warning.';
       parts.push(make('p', text + (object.replacedBy ? ` Use '${object.replacedBy}'.` : '')));
@@ -205,8 +289,8 @@
     parts.push(
       make('h3', 'Create a VM'), copyable(command(kind, object), 'command'),
       make('h3', kind === 'instancetypes' ? 'Preferences that fit' : 'Instancetypes that fit'),
-      fits.childElementCount ? fits : make('p', 'none of this catalog'),
-      make('h3', 'Fields'), table(['Field', 'Value'], object.fields.map((f) => ({ cells: [f.path, f.value] }))),
+      fits.length ? partners(fits) : make('p', 'none of this catalog'),
+      make('h3', 'Fields'), table(['Field', 'Value'], object.fields.map((f) => ({ cells: [f.path, plain(f.value)] }))),
       make('h3', 'Manifest'), copyable(object.manifest, 'manifest'),
     );
     body.replaceChildren(...parts);
@@ -218,11 +302,17 @@
     const values = found.map(({ object }) => new Map(object.fields.map((f) => [f.path, f.value])));
     const paths = [...new Set(values.flatMap((v) => [...v.keys()]))];
     const rows = paths.map((path) => {
-      const cells = values.map((v) => v.get(path) ?? '');
-      const differs = new Set(cells).size > 1;
-      return { cells: [path, ...cells, differs ? 'differs' : ''], differs };
+      const cells = values.map((v) => (v.has(path) ? plain(v.get(path)) : '—'));
+      return { cells: [path, ...cells], differs: new Set(cells).size > 1 };
     });
-    body.replaceChildren(table(['Field', ...found.map(({ object }) => object.name), ''], rows));
+    const list = table(['Field', ...found.map(({ object }) => object.name)], rows);
+    const only = make('input', undefined, { type: 'checkbox' });
+    const label = make('label');
+    label.append(only, ' only differences');
+    only.addEventListener('change', () => {
+      for (const row of list.querySelectorAll('tbody tr')) row.hidden = only.checked && !row.classList.contains('differs');
+    });
+    body.replaceChildren(label, list);
     open();
   }
 
@@ -264,6 +354,9 @@
     if (views[hash]) {
       const query = new URLSearchParams(location.hash.split('?')[1] || '');
       for (const field of view.form.elements) if (field.name) field.value = query.get(field.name) || '';
+      const more = view.form.querySelector('details');
+      more.open = more.open || [...more.querySelectorAll('[name]')].some((field) => field.value);
+      sort(view, query.get('sort') || '');
     }
     show(view.kind);
     filter(view);

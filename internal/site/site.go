@@ -33,7 +33,12 @@ type Catalog struct {
 	Version string `json:"version,omitempty"`
 	Source  string `json:"source,omitempty"`
 	// Reference is the OCI reference of the catalog, empty if it came from a folder.
-	Reference     string   `json:"reference,omitempty"`
+	Reference string `json:"reference,omitempty"`
+	// Digest is the digest of the published catalog, Created the time of its publication, and Repository and Revision are what its author says of its source.
+	Digest        string   `json:"digest,omitempty"`
+	Created       string   `json:"created,omitempty"`
+	Repository    string   `json:"repository,omitempty"`
+	Revision      string   `json:"revision,omitempty"`
 	Instancetypes []Object `json:"instancetypes"`
 	Preferences   []Object `json:"preferences"`
 }
@@ -117,11 +122,15 @@ func Page(c Catalog) ([]byte, error) {
 	values := struct {
 		Catalog
 		Classes, Systems, Architectures []string
-		Policy                          string
-		Data, Script                    template.JS
-		Style                           template.CSS
+		Shown, ShownPreferences         columns
+		// Groups has, for each instancetype, the series that begins with it, or nil.
+		Groups       []*Object
+		Policy       string
+		Data, Script template.JS
+		Style        template.CSS
 	}{
-		Catalog: c, Data: template.JS(data), Script: template.JS(script), Style: template.CSS(style), Policy: contentSecurityPolicy(),
+		Catalog: c, Shown: columnsOf(c.Instancetypes), ShownPreferences: columnsOf(c.Preferences), Groups: groupsOf(c.Instancetypes),
+		Data: template.JS(data), Script: template.JS(script), Style: template.CSS(style), Policy: contentSecurityPolicy(),
 		Classes:       distinctValues(c.Instancetypes, func(o Object) []string { return []string{o.Class} }),
 		Systems:       distinctValues(c.Preferences, func(o Object) []string { return []string{o.Class} }),
 		Architectures: distinctValues(append(slices.Clone(c.Instancetypes), c.Preferences...), func(o Object) []string { return o.Architectures }),
@@ -131,6 +140,30 @@ func Page(c Catalog) ([]byte, error) {
 		return nil, fmt.Errorf("the page cannot be written: %w", err)
 	}
 	return out.Bytes(), nil
+}
+
+// columns are the columns in which at least one cell differs from what most objects have.
+type columns struct{ GPUs, Architectures, Features, Lifecycle bool }
+
+func columnsOf(objects []Object) (shown columns) {
+	for _, o := range objects {
+		shown.GPUs = shown.GPUs || o.GPUs > 0
+		shown.Architectures = shown.Architectures || len(o.Architectures) > 0
+		shown.Features = shown.Features || len(o.Features) > 0
+		shown.Lifecycle = shown.Lifecycle || o.Lifecycle != "active"
+	}
+	return shown
+}
+
+// groupsOf returns the first object of each series, at its index. The objects of a series follow each other, and have one display name and class.
+func groupsOf(objects []Object) []*Object {
+	groups := make([]*Object, len(objects))
+	for i, o := range objects {
+		if i == 0 || o.Display != objects[i-1].Display || o.Class != objects[i-1].Class {
+			groups[i] = &objects[i]
+		}
+	}
+	return groups
 }
 
 // contentSecurityPolicy returns a policy that allows only this package's script and style, by their digests.

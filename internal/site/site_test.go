@@ -3,6 +3,7 @@ package site
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,7 +21,8 @@ func hostile() Catalog {
 	}
 	partner := object
 	partner.ID = "javascript:alert(1)"
-	return Catalog{Title: attack, Version: attack, Source: attack, Reference: attack, Instancetypes: []Object{object}, Preferences: []Object{partner}}
+	return Catalog{Title: attack, Version: attack, Source: attack, Reference: attack, Digest: attack, Created: attack, Repository: attack, Revision: attack,
+		Instancetypes: []Object{object}, Preferences: []Object{partner}}
 }
 
 // TestPageOfHostileCatalog parses the page as a browser does: no text of the catalog becomes an element or an attribute.
@@ -125,6 +127,45 @@ func TestPolicy(t *testing.T) {
 	}
 	if want := "default-src 'none'; script-src '" + scriptDigest(code) + "'; style-src '" + scriptDigest(look) + "'; "; !strings.HasPrefix(policy, want) {
 		t.Errorf("the policy is %q, want %q", policy, want)
+	}
+}
+
+// TestColumns: a column in which no object differs is left out, and a series has its name once.
+func TestColumns(t *testing.T) {
+	plain := []Object{
+		{Name: "u1.small", Display: "General", Class: "general", Lifecycle: "active"}, {Name: "u1.large", Display: "General", Class: "general", Lifecycle: "active"},
+		{Name: "c1.small", Display: "Compute", Class: "compute", Lifecycle: "active"},
+	}
+	with := func(change func(*Object)) []Object {
+		objects := slices.Clone(plain)
+		change(&objects[1])
+		return objects
+	}
+	for head, objects := range map[string][]Object{
+		">GPUs<":         with(func(o *Object) { o.GPUs = 1 }),
+		">Architecture<": with(func(o *Object) { o.Architectures = []string{"arm64"} }),
+		">Features<":     with(func(o *Object) { o.Features = []string{"NUMA"} }),
+		">Lifecycle<":    with(func(o *Object) { o.Lifecycle = "deprecated" }),
+	} {
+		without, err := Page(Catalog{Instancetypes: plain})
+		if err != nil {
+			t.Fatal(err)
+		}
+		has, err := Page(Catalog{Instancetypes: objects})
+		if err != nil {
+			t.Fatal(err)
+		}
+		heads := func(page []byte) string {
+			_, after, _ := strings.Cut(string(page), "<thead>")
+			list, _, _ := strings.Cut(after, "</thead>")
+			return list
+		}
+		if strings.Contains(heads(without), head) || !strings.Contains(heads(has), head) {
+			t.Errorf("column %s:\n%s\n%s", head, heads(without), heads(has))
+		}
+		if n := strings.Count(string(without), `class="group"`); n != 2 {
+			t.Errorf("%d series, want 2", n)
+		}
 	}
 }
 

@@ -22,13 +22,13 @@ func TestPage(t *testing.T) {
 	v := open(t, filepath.Join(w.dir, "public"))
 	for _, filter := range []struct{ kind, name, value, want string }{
 		{"instancetypes", "q", "SMA", "small"},
-		{"instancetypes", "cpu", "2", "large old"},
+		{"instancetypes", "cpu", "2", "old large"},
 		{"instancetypes", "maxcpu", "1", "small"},
 		{"instancetypes", "mem", "1.5", "large"},
 		{"instancetypes", "maxmem", "1", "old small"},
 		{"instancetypes", "gpus", "1", "large"},
 		{"instancetypes", "class", "compute", "large"},
-		{"instancetypes", "arch", "amd64", "large old small"},
+		{"instancetypes", "arch", "amd64", "old small large"},
 		{"instancetypes", "life", "deprecated", "old"},
 		{"instancetypes", "fits", "preference/windows", "large"},
 		{"preferences", "q", "win", "windows"},
@@ -65,12 +65,24 @@ func TestPage(t *testing.T) {
 	if names := strings.Join(v.names("instancetypes"), " "); names != "large old small" {
 		t.Errorf("sorted the other way: %s", names)
 	}
+	if hash := v.text("location.hash"); hash != "#instancetypes?sort=-cpus" {
+		t.Errorf("the permalink of a sorted table is %q", hash)
+	}
+	v.do(chromedp.Evaluate(`location.hash = 'instancetypes?q=nothing-has-this-name'`, nil), chromedp.WaitVisible("#instancetypes .empty"),
+		chromedp.Click("#instancetypes .empty button"), chromedp.WaitNotVisible("#instancetypes .empty"))
+	if names := strings.Join(v.names("instancetypes"), " "); names != "old small large" {
+		t.Errorf("without filters and order: %s", names)
+	}
 
 	v.do(chromedp.Click(`#instancetypes input[aria-label="Compare small"]`), chromedp.Click(`#instancetypes input[aria-label="Compare large"]`),
 		chromedp.Click(`#instancetypes .compare`), opened)
 	differing := v.text(`[...document.querySelectorAll('tr.differs th')].map((th) => th.textContent).join(' ')`)
 	if !strings.Contains(differing, "spec.cpu.guest") || !strings.Contains(differing, "spec.memory.guest") {
 		t.Errorf("the comparison marks %q", differing)
+	}
+	v.do(chromedp.Click("dialog[open] input[type=checkbox]"))
+	if same := v.text(`String(document.querySelectorAll('dialog tbody tr:not([hidden]):not(.differs)').length)`); same != "0" {
+		t.Errorf("%s rows without a difference are shown", same)
 	}
 	v.escape()
 

@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/site"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 )
 
@@ -37,6 +38,10 @@ func catalogSiteCommand(s *cmdutil.Session) *cobra.Command {
 			if strings.HasPrefix(args[0], oci.Scheme) {
 				page.Reference = args[0]
 				_, page.Version, _ = cutTag(args[0])
+				o.describePublished(&page)
+				if !cmd.Flags().Changed("title") {
+					page.Title = catalogName(args[0])
+				}
 			}
 			raw, err := site.Page(page)
 			if err != nil {
@@ -50,9 +55,23 @@ func catalogSiteCommand(s *cmdutil.Session) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&title, "title", "Catalog", "title of the page")
+	cmd.Flags().StringVar(&title, "title", "Catalog", "title of the page; the default of a published catalog is the last part of its repository")
 	cmd.Flags().StringVar(&folder, "output-dir", "", "folder to write, which must not exist or be empty")
 	_ = cmd.MarkFlagRequired("output-dir") // fails for a flag that is not there
 	o.AddRegistry(cmd)
 	return cmd
+}
+
+// catalogName returns the last part of the repository of a reference.
+func catalogName(reference string) string {
+	repository, _, _ := cutTag(reference)
+	return repository[strings.LastIndex(repository, "/")+1:]
+}
+
+// describePublished adds what the manifest of a published catalog says.
+func (o *catalogOptions) describePublished(page *site.Catalog) {
+	pulled := o.Pulled()
+	page.Digest = pulled.Digest.String()
+	page.Created = pulled.Annotations[ocispec.AnnotationCreated]
+	page.Repository, page.Revision = pulled.Annotations[ocispec.AnnotationSource], pulled.Annotations[ocispec.AnnotationRevision]
 }

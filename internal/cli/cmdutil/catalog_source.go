@@ -17,7 +17,11 @@ type CatalogSource struct {
 	session *Session
 	// registry has the values of --plain-http and --registry-ca.
 	registry oci.Options
+	pulled   oci.Pulled
 }
+
+// Pulled returns the published catalog that ReadCatalog has read last; the zero value if it has read none.
+func (o *CatalogSource) Pulled() oci.Pulled { return o.pulled }
 
 // NewCatalogSource returns a source with the streams and the cluster of the run.
 func NewCatalogSource(s *Session) CatalogSource { return CatalogSource{session: s} }
@@ -68,8 +72,8 @@ func (o *CatalogSource) catalogFiles(ctx context.Context, source string) ([]mani
 	if err != nil {
 		return nil, err
 	}
-	pulled, err := client.Pull(ctx, source)
-	return catalogs.FilesOf(pulled.Artifact), err
+	o.pulled, err = client.Pull(ctx, source)
+	return catalogs.FilesOf(o.pulled.Artifact), err
 }
 
 // AddRegistry adds the flags for the connection to a registry. There is no flag for credentials, because others could read it in the list of processes.

@@ -1,6 +1,7 @@
 package catalogs
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,8 @@ func (c Catalog) PageContent(now time.Time) (page site.Catalog, err error) {
 		}
 		objects[o.Key()], manifests[o.Key()] = o, string(raw)
 	}
+	// As 'kubectl kiln instancetypes' lists them: by series and size, and not by name.
+	slices.SortStableFunc(index.Instancetypes, func(a, b catalog.Entry) int { return orderOffers(Offer{Entry: a}, Offer{Entry: b}) })
 	show := func(kind string, entries []catalog.Entry) (all []site.Object) {
 		for _, e := range entries {
 			shown := shownEntry(kind, e)
