@@ -63,8 +63,8 @@ func controllerIndex(e *etree.Element) uint {
 	return uint(n)
 }
 
-// aliasless are kinds whose devices KubeVirt gives no alias. The n-th of a domain is the n-th of the record. A device of another kind without alias is libvirt's:
-// newer versions add the watchdog of the chipset, model 'itco', to each domain of q35.
+// aliasless are kinds whose devices KubeVirt gives no alias. The n-th of a domain is the n-th of the record. A device of another kind without alias is
+// libvirt's: newer versions add the watchdog of the chipset, model 'itco', to each domain of q35.
 var aliasless = []string{"memballoon", "panic", "redirdev", "rng", "tpm", "video", "vsock"}
 
 // channelNames are the names in records of the ports that KubeVirt opens.
