@@ -14,6 +14,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/util/jsonpath"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -31,6 +32,8 @@ type Printer struct {
 	// Documents reports that the user gave -o json or -o yaml. Then rejections are printed as documents. It is false without -o, even if the default of a
 	// command is YAML.
 	Documents bool
+	// template is the value of -o jsonpath=TEMPLATE. Then Output is json, and Print prints only what the template selects.
+	template *jsonpath.JSONPath
 	// NameFiles reports that rejected objects are printed with their files, because they are of several files.
 	NameFiles bool
 	// warnedOfNodes reports that the warning about profiles that select nodes was printed.
@@ -92,9 +95,19 @@ func (o *Inputs) AddProfiles(cmd *cobra.Command) {
 func (o *Printer) AddOutput(cmd *cobra.Command, fallback string, formats ...string) {
 	last := len(formats) - 1
 	choice := strings.Join(formats[:last], ", ") + " or " + formats[last]
-	cmd.Flags().StringVarP(&o.Output, "output", "o", fallback, "output format: "+choice)
+	usage := "output format: " + choice
+	if slices.Contains(formats, "json") {
+		usage += ", also jsonpath=TEMPLATE"
+	}
+	cmd.Flags().StringVarP(&o.Output, "output", "o", fallback, usage)
 	CompleteValues(cmd, "output", formats...)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if text, found := strings.CutPrefix(o.Output, "jsonpath="); found && slices.Contains(formats, "json") {
+			o.Output, o.template = "json", jsonpath.New("output").AllowMissingKeys(true)
+			if err := o.template.Parse(text); err != nil {
+				return fmt.Errorf("--output jsonpath='%s': %w", text, err)
+			}
+		}
 		o.Documents = cmd.Flags().Changed("output") && (o.Output == "json" || o.Output == "yaml")
 		if !slices.Contains(formats, o.Output) {
 			return fmt.Errorf("--output '%s' is not supported, use %s", o.Output, choice)
