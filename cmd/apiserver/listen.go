@@ -66,8 +66,8 @@ func (s *server) Start(ctx context.Context) error {
 }
 
 // serve serves until the context ends or the cluster's TLS configuration changes: the library takes versions and cipher suites only at its start. Requests are
-// answered first, and consoles and ports stay open, because http.Server.Shutdown leaves connections that were upgraded. New connections wait for the next
-// server.
+// answered first, and consoles and ports stay open, because http.Server.Shutdown leaves connections that were upgraded. New connections are refused
+// until the next server listens.
 func (s *server) serve(ctx context.Context) error {
 	now, changed := s.tls()
 	serving := s.serving

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kilnvm/kiln/test/poll"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -19,16 +20,31 @@ func TestTLSOfTheCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := shared.Configure(string(before)); err != nil {
-			t.Error(err)
-		}
-	})
 	s := spaceOf(t)
 	addresses := shared.Secured()
 	if len(addresses) < 2 {
 		t.Fatalf("there are %d servers", len(addresses))
 	}
+	t.Cleanup(func() {
+		if err := shared.Configure(string(before)); err != nil {
+			t.Error(err)
+		}
+		weak := &tls.Config{MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA}} //nolint:gosec // it must be refused
+		// Other tests call the API server, which listens again.
+		for _, address := range addresses {
+			if !poll.Until(time.Minute, func() bool { return isAnswered(address, &tls.Config{}) && !isAnswered(address, weak) }) {
+				t.Errorf("%s does not follow the configuration of before", address)
+			}
+		}
+	})
+	silent := watchSilence(t, addresses[len(addresses)-1])
+	defer func() {
+		if longest := silent(); longest > 10*time.Second {
+			t.Errorf("the API server of subresources did not listen for %s", longest)
+		} else {
+			t.Logf("the API server of subresources did not listen for %s at most", longest)
+		}
+	}()
 	const (
 		small = "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"
 		both  = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
@@ -68,6 +84,27 @@ func TestTLSOfTheCluster(t *testing.T) {
 		s.make(step.name, v1.RunStrategyHalted)
 		s.eventually("a start is answered", func() bool { return s.call(http.MethodPut, "vm/"+step.name+"/start", "").code == http.StatusAccepted })
 	}
+}
+
+// watchSilence connects with an address all the time. The function that it returns ends this, and returns the longest time without an answer.
+func watchSilence(t *testing.T, address string) func() time.Duration {
+	t.Helper()
+	stop, ended, longest, since := make(chan struct{}), make(chan struct{}), time.Duration(0), time.Now()
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(2 * time.Millisecond): // as often as a client may try
+			}
+			if connection, err := net.DialTimeout("tcp", address, time.Second); err == nil {
+				_ = connection.Close()
+				longest, since = max(longest, time.Since(since)), time.Now()
+			}
+		}
+	}()
+	return func() time.Duration { close(stop); <-ended; return longest }
 }
 
 // isAnswered reports whether a client shakes hands with the server at an address.
