@@ -145,7 +145,8 @@ func (j *judgement) judgeTrialVMI(content *v1.VirtualMachineInstance, architectu
 	plain().fillOwnSettings(vmi)
 	mutate.Attach(vmi, j.cluster.Defaults)
 	mutate.Apply(vmi, j.cluster.Defaults)
-	return slices.Concat(validate.Guest(vmi, j.cluster.Limits, nil), validate.VMI(vmi), validate.QuoteSocket(vmi, j.cluster.Defaults, j.cluster.Limits.Version, nil))
+	limits := j.cluster.Limits
+	return slices.Concat(validate.Guest(vmi, limits, nil), validate.VMI(vmi), validate.QuoteSocket(vmi, j.cluster.Defaults, limits.Version, nil))
 }
 
 // locateErrors moves errors below the template of the profile, or to the reference to the base that sets what is wrong.
