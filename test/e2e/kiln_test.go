@@ -158,7 +158,7 @@ func TestDiffAgainstTheCluster(t *testing.T) {
 	if got := s.kiln("diff", "vm/web", file); s.status(got) != 3 || !strings.HasPrefix(got.stdout, "needs restart\n") || strings.Contains(got.stdout, "memory") {
 		t.Errorf("one disk more, and no other memory: %v\n%s%s", got.err, got.stdout, got.stderr)
 	}
-	if got := s.must(s.kiln("explain", "vm/web")); !strings.Contains(got.stdout, "instancetype own@"+pins(t, s.get("vm", "web"))["instancetype"]) {
+	if got := s.must(s.kiln("explain", "vm/web")); !strings.Contains(got.stdout, "instancetype own@"+shortened(pins(t, s.get("vm", "web"))["instancetype"])+"\n") {
 		t.Errorf("explain does not name the pinned revision:\n%s", got.stdout)
 	}
 }

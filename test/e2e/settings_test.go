@@ -136,6 +136,12 @@ func TestRepinToAnotherConfiguration(t *testing.T) {
 	}
 }
 
+// shortened returns the name of a revision as 'explain' prints it for people: with the first eight characters of its digest.
+func shortened(revision string) string {
+	const digest, shown = 26, 8
+	return revision[:max(0, len(revision)-digest+shown)]
+}
+
 // TestExplainStoredGuests: the VMI of a VM is explained by its VM. For a bare VMI a note says that it cannot be explained.
 func TestExplainStoredGuests(t *testing.T) {
 	s := newSpace(t)
@@ -155,7 +161,7 @@ func TestExplainStoredGuests(t *testing.T) {
 			t.Errorf("%s: notes in\n%s", object, got)
 		}
 	}
-	revision := pins(t, s.get("vm", "web"))["instancetype"]
+	revision := shortened(pins(t, s.get("vm", "web"))["instancetype"])
 	disk, size := `disk: bus: "virtio" preference linux.sample@`, `memory: guest: "512Mi" instancetype small@`+revision
 	says("vm/web", disk, size, `architecture: "amd64" default (architecture)`)
 	says("vmi/web", disk, size, `architecture: "amd64" default (architecture)`, `emptyDisk: capacity: "1Gi" user`, `default (identity)`)
