@@ -316,7 +316,8 @@
     open();
   }
 
-  // shown is the hash of what the dialog shows. The dialog's 'close' comes later than its closing: a link may have been followed since.
+  // shown is the hash of what the dialog shows. The dialog's 'close' comes later than its closing: a link may have been followed since, and the dialog may be
+  // open again.
   let shown = '';
   function open() {
     shown = location.hash;
@@ -326,7 +327,7 @@
     dialog.scrollTop = 0;
   }
   dialog.addEventListener('close', () => {
-    if (location.hash === shown) location.hash = hashOf(views[current]);
+    if (!dialog.open && location.hash === shown) location.hash = hashOf(views[current]);
   });
 
   function route() {
