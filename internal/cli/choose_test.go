@@ -81,7 +81,7 @@ func TestChoosing(t *testing.T) {
 		{"a preference of another namespace", "instancetypes --for virtualmachinepreference/elsewhere --gpus 1 --all", "" +
 			"NAME                             CPU   MEMORY   GPUS   FEATURES        FITS\n" +
 			"virtualmachineinstancetype/gpu   8     16Gi     1      hugepages 1Gi   no: is of another namespace\n", "", 0},
-		{"a template", "instancetypes -o jsonpath={range[*]}{.name}={.memory}{\"\\n\"}{end} --for linux", "u1.large=8Gi\ngpu=16Gi\n", "", 0},
+		{"a template", "instancetypes -o jsonpath={range[*]}{.name}{\"\\t\"}{.memory}{\"\\n\"}{end} --for linux", "u1.large\t8Gi\ngpu\t16Gi\n", "", 0},
 		{"a wrong template", "instancetypes -o jsonpath={.name", "", "error: --output jsonpath='{.name': unclosed action", 2},
 		{"names for scripts", "instancetypes -o name --for linux", "u1.large\nvirtualmachineinstancetype/gpu\n", "", 0},
 		{"nothing", "instancetypes --min-cpu 100", "", "nothing in the catalog meets this; --all lists objects that do not fit, with the reason\n", 0},

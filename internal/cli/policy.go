@@ -85,8 +85,7 @@ func policyOutcome(r policytest.Report) (outcome error) {
 }
 
 // printPolicyReport prints each case and finding, with FILE:LINE if there is something to correct, and then the counts, in which a finding is a failure, as in
-// the exit status. It replaces control characters,
-// because names, messages and files are not trusted.
+// the exit status. It replaces control characters, because names, messages and files are not trusted.
 func (o *policyTestRun) printPolicyReport(r policytest.Report) {
 	say := func(mark, format string, args ...any) {
 		fmt.Fprintln(o.Out, mark+cmdutil.Printable(fmt.Sprintf(format, args...)))

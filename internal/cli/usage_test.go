@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -31,7 +33,8 @@ func TestWrongUsage(t *testing.T) {
 		{"start web --dry-run=later", "--dry-run is 'later': must be 'none' or 'server', see "},
 		{"validate -f", "--filename (-f) has no value, see 'kubectl kiln validate --help'"},
 		{"validate --kubevirt-version x -f y", "--kubevirt-version is 'x': "},
-		{"instancetypes --min-memory 8", "--min-memory '8' is 8 bytes: write 8Gi or 8Mi"},
+		{"instancetypes --min-memory 8", "--min-memory '8' is 8 bytes: write a unit such as Mi or Gi"},
+		{"instancetypes --min-memory 512k", "--min-memory '512k' is 512000 bytes: write a unit such as Mi or Gi"},
 		{"completion bash x", "1 argument ('x'): the usage is 'kubectl kiln completion bash', see "},
 	} {
 		got := call(t, "", strings.Fields(test.line)...)
@@ -66,6 +69,29 @@ func TestNoWordsOfCobra(t *testing.T) {
 	}
 	if tried < 100 {
 		t.Errorf("only %d calls were tried", tried)
+	}
+}
+
+// TestCompletionOfMany: a name is found also if it is not on the first page of a list, and a page that cannot be read takes away nothing that was read.
+func TestCompletionOfMany(t *testing.T) {
+	t.Parallel()
+	for last, want := range map[string]string{`{"items": [{"metadata": {"name": "web"}}]}`: "wall web", "no list": "wall"} {
+		cluster := &apiServer{answer: func(w http.ResponseWriter, r *http.Request) bool {
+			if !strings.HasSuffix(r.URL.Path, "/namespaces/shop/virtualmachines") {
+				return false
+			}
+			w.Header().Set("Content-Type", "application/json")
+			page := last
+			if r.URL.Query().Get("continue") == "" {
+				page = `{"metadata": {"continue": "second"}, "items": [{"metadata": {"name": "api"}}, {"metadata": {"name": "wall"}}]}`
+			}
+			fmt.Fprint(w, strings.Replace(page, "{", `{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList", `, 1))
+			return true
+		}}
+		got := call(t, "", append(append([]string{"__complete"}, cluster.serve(t, vm)...), "-n", "shop", "start", "w")...)
+		if names := strings.Join(strings.Fields(got.out), " "); names != want+" :4" {
+			t.Errorf("%s: %q, want %q", last, names, want)
+		}
 	}
 }
 

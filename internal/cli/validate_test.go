@@ -193,6 +193,8 @@ func TestSchemaAndRules(t *testing.T) {
 		{"the name of a disk: which volume it presents is not known", "devices: {disks: [{name: 5, disk: {bus: virt}}]}", []string{"devices.disks[0].name"}},
 		{"a misspelled name", "devices: {disks: [{nme: root, disk: {bus: virt}}]}", []string{"devices.disks[0].nme", "devices.disks[0].disk.bus"}},
 		{"an element: without it, others would have its index", "devices: {disks: [5, {name: root, disk: {bus: virt}}]}", []string{"devices.disks[0]"}},
+		{"too many elements: nothing else is judged", "devices: {gpus: [" + strings.Repeat("{name: g, deviceName: d}, ", 600) + "], " + disk + "}",
+			[]string{"devices.gpus"}},
 		{"a misspelled field with a wrong value", "cpu: {cors: many}, devices: {" + disk + "}", []string{"cpu.cors"}},
 	} {
 		_, file := write(t, strings.NewReplacer("domain: {devices: {}}", "domain: {"+test.domain+"}", "  instancetype: {name: medium}\n", "").Replace(vm))

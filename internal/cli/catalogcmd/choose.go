@@ -48,7 +48,7 @@ func InstancetypesCommand(s *cmdutil.Session) *cobra.Command {
 				return fmt.Errorf("--min-memory '%s': %s", *memory, validate.NoQuantity(*memory))
 			}
 			if w.Memory.CmpInt64(1<<20) < 0 { // a unit was forgotten
-				return fmt.Errorf("--min-memory '%[1]s' is %[2]s bytes: write %[1]sGi or %[1]sMi", *memory, w.Memory.AsDec())
+				return fmt.Errorf("--min-memory '%s' is %d bytes: write a unit such as Mi or Gi", *memory, w.Memory.Value())
 			}
 		}
 		return o.printOffers(cmd.Context(), w, sizeColumns)
@@ -86,21 +86,13 @@ func (o *chooseRun) addWish(cmd *cobra.Command, kinds instancetype.KindNames, ab
 	w := &wish{Wish: catalogs.Wish{Kinds: kinds}}
 	flags := cmd.Flags()
 	flags.StringVar(&w.For, "for", "", about)
-	o.CompleteObjects(cmd, "for", others(kinds))
+	o.CompleteObjects(cmd, "for", kinds.Other())
 	flags.StringVarP(&w.selector, "selector", "l", "", "list only objects with these labels, as in kubectl")
 	flags.BoolVar(&w.All, "all", false, "list also objects that are obsolete or do not fit")
 	flags.StringVarP(&w.source, "filename", "f", cmdutil.ClusterSource, cmdutil.SourceUsage)
 	o.AddRegistry(cmd)
 	o.AddOutput(cmd, "table", "table", "wide", "name", "json", "yaml")
 	return w
-}
-
-// others returns the kinds that offers of these kinds are used with.
-func others(kinds instancetype.KindNames) instancetype.KindNames {
-	if kinds == instancetype.Kinds {
-		return instancetype.PreferenceKinds
-	}
-	return instancetype.Kinds
 }
 
 // printOffers prints the offers that meet a wish. It leaves out objects that cannot be read, with a warning: a broken manifest must not

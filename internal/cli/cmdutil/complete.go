@@ -19,8 +19,9 @@ import (
 const (
 	// completionTime is how long a shell waits for a cluster after the user has pressed Tab.
 	completionTime = 3 * time.Second
-	// mostCompletions is the largest number of names that are offered: a cluster may have thousands of VMs.
-	mostCompletions = 500
+	// completionPage is the number of names that a request reads, and mostCompletions the number of names after which no more are read: a namespace may have
+	// thousands of VMs.
+	completionPage, mostCompletions = 500, 500
 )
 
 // names completes a word by the names of a kind in the cluster. It reads only metadata. Errors offer nothing, because a shell cannot show them.
@@ -31,9 +32,7 @@ func (o *Session) names(ctx context.Context, kind schema.GroupVersionKind, names
 	if err != nil {
 		return nil
 	}
-	list := &metav1.PartialObjectMetadataList{}
-	list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
-	options := []client.ListOption{client.Limit(mostCompletions)}
+	options := []client.ListOption{client.Limit(completionPage)}
 	if namespaced {
 		namespace, _, err := o.Cluster.ToRawKubeConfigLoader().Namespace()
 		if err != nil {
@@ -41,15 +40,21 @@ func (o *Session) names(ctx context.Context, kind schema.GroupVersionKind, names
 		}
 		options = append(options, client.InNamespace(namespace))
 	}
-	if cluster.List(ctx, list, options...) != nil {
-		return nil
-	}
-	for _, item := range list.Items {
-		if strings.HasPrefix(item.Name, prefix) {
-			found = append(found, item.Name)
+	for next := ""; ; {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+		if cluster.List(ctx, list, append(slices.Clone(options), client.Continue(next))...) != nil {
+			return found
+		}
+		for _, item := range list.Items {
+			if strings.HasPrefix(item.Name, prefix) {
+				found = append(found, item.Name)
+			}
+		}
+		if next = list.Continue; next == "" || len(found) >= mostCompletions {
+			return found
 		}
 	}
-	return found
 }
 
 // CompleteVMs completes the arguments of a command by the names of the VMs of the namespace, after the prefix "vm/" if the command requires it. A command has

@@ -30,7 +30,8 @@ func (o *Printer) PrintTitled(object any, title string) error {
 	return err
 }
 
-// printSelected prints what the template of -o jsonpath selects in an object, on a line of its own. It replaces control characters, as text output does.
+// printSelected prints what the template of -o jsonpath selects in an object, on a line of its own. It replaces control characters, as text output does, except
+// tabs, which templates put between values.
 func (o *Printer) printSelected(object any) error {
 	raw, err := json.Marshal(object)
 	if err != nil {
@@ -44,6 +45,10 @@ func (o *Printer) printSelected(object any) error {
 	if err := o.template.Execute(&selected, plain); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(o.Out, strings.TrimSuffix(PrintableLines(selected.String()), "\n"))
+	lines := strings.Split(strings.TrimSuffix(selected.String(), "\n"), "\n")
+	for i, line := range lines {
+		lines[i] = PrintableCells(strings.Split(line, "\t")...)
+	}
+	_, err = fmt.Fprintln(o.Out, strings.Join(lines, "\n"))
 	return err
 }

@@ -15,15 +15,20 @@ import (
 // ExplainUsage makes all commands below root explain wrong usage in words about the command. Cobra's own messages count arguments that they do not name, such
 // as "accepts 2 arg(s), received 0", and quote Go's functions, such as "strconv.ParseBool".
 func ExplainUsage(root *cobra.Command) {
-	root.SetFlagErrorFunc(explainFlag)
-	for _, cmd := range root.Commands() {
-		ExplainUsage(cmd)
+	root.SetFlagErrorFunc(explainFlag) // for all commands below it
+	explainArguments(root)
+}
+
+// explainArguments wraps the checks of arguments of all commands without subcommands.
+func explainArguments(cmd *cobra.Command) {
+	for _, child := range cmd.Commands() {
+		explainArguments(child)
 	}
-	if root.HasSubCommands() {
+	if cmd.HasSubCommands() {
 		return
 	}
-	count := root.Args
-	root.Args = func(cmd *cobra.Command, args []string) error { // cobra checks the arguments first, then required and exclusive flags
+	count := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error { // cobra checks the arguments first, then required and exclusive flags
 		if count != nil && count(cmd, args) != nil {
 			return fmt.Errorf("%s: the usage is '%s', see '%s --help'", givenArguments(args), withoutFlags(cmd), cmd.CommandPath())
 		}

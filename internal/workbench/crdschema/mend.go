@@ -10,7 +10,8 @@ import (
 
 // Mend returns a copy of an object without the values that the schema refuses, so that the rest can be judged. An unknown field whose name was probably
 // misspelled gets its name. It returns false if the rest has another meaning without them: for mistakes outside of the spec, for elements of a list, whose
-// removal would move the others, and for names, to which other fields refer.
+// removal would move the others, and for names, to which other fields refer. It also returns false for an object with too many elements, of which the rest is
+// not judged.
 func Mend(object *unstructured.Unstructured, mistakes field.ErrorList) (*unstructured.Unstructured, bool) {
 	by, err := schemaOf(object.GroupVersionKind())
 	if err != nil || !by.served {
@@ -23,7 +24,7 @@ func Mend(object *unstructured.Unstructured, mistakes field.ErrorList) (*unstruc
 		}
 		steps := fieldpath.Parse(mistake.Field)
 		last := len(steps) - 1
-		if last < 1 || steps[0].Text != "spec" || steps[last].Element {
+		if last < 1 || steps[0].Text != "spec" || steps[last].Element || mistake.Type == field.ErrorTypeTooMany {
 			return nil, false
 		}
 		parent, found := valueAt(mended.Object, steps[:last]).(map[string]any)
