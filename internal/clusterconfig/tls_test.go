@@ -195,7 +195,7 @@ func TestChangedTLS(t *testing.T) {
 	select {
 	case <-changed:
 	default:
-		t.Error("nobody was told of the change")
+		t.Error("the change was not reported")
 	}
 	if state, err := shake(address, client); err != nil || tls.CipherSuiteName(state.CipherSuite) != gcm2 {
 		t.Errorf("after the change: %s, %v", tls.CipherSuiteName(state.CipherSuite), err)

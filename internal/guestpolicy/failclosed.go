@@ -103,7 +103,7 @@ func (s scope) nameOfSelectors() string {
 	return "deny-" + hex.EncodeToString(digest[:4])
 }
 
-// mergeScope returns the scope mergeScope the resources and operations of another one, too.
+// mergeScope returns the scope with the resources and operations of another one, too.
 func (s scope) mergeScope(other scope) scope {
 	s.resources = mergeSorted(s.resources, other.resources)
 	s.operations = mergeSorted(s.operations, other.operations)

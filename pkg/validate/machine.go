@@ -38,7 +38,7 @@ const (
 )
 
 // guestArchitecture is ValidateVirtualMachineInstancePerArch, which KubeVirt applies to VMIs only, and validateArchitecture of v1.7. The latter compares with
-// the guestArchitecture of virt-api, for which the default guestArchitecture of the cluster stands here.
+// the architecture of virt-api, for which the default architecture of the cluster stands here.
 func guestArchitecture(spec *v1.VirtualMachineInstanceSpec, limits config.Limits, path *field.Path) field.ErrorList {
 	at := path.Child("architecture")
 	errs := supported(at, spec.Architecture, amd64, arm64, s390x).WithOrigin("machine/architecture")

@@ -81,7 +81,7 @@ func TestBoot(t *testing.T) {
 	}
 }
 
-// TestUnpackedKernel: a guest with the unpacked kernel, which is told to report only places, reports the same devices.
+// TestUnpackedKernel: a guest with the unpacked kernel and the argument kiln.places=1 reports the same devices.
 func TestUnpackedKernel(t *testing.T) {
 	t.Parallel()
 	kernel, initramfs := image(t)
@@ -97,7 +97,7 @@ func TestUnpackedKernel(t *testing.T) {
 	}
 	checkDevices(t, report)
 	if report.Kernel != "" || len(report.DMI) > 0 {
-		t.Errorf("the guest was told to report only places, and reports kernel '%s' and DMI %v", report.Kernel, report.DMI)
+		t.Errorf("with kiln.places=1 the guest reports kernel '%s' and DMI %v", report.Kernel, report.DMI)
 	}
 }
 
