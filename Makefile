@@ -88,7 +88,7 @@ bin/golangci-lint: test/lint/go.mod test/lint/go.sum
 manifests: ## write the CRDs, the cert-manager overlay, the Helm chart and the pages about kinds and keys again from their Go types
 	go run ./manifests/generate
 
-golden: ## write test/corpus, test/machines, docs/reference and the rules in docs/catalog.md again (builds KubeVirt); read every difference before you commit it
+golden: ## write test/corpus, test/machines, docs/reference, pictures and the rules of lint again (builds KubeVirt); read every difference before you commit it
 	GOLDEN=rewrite go test -count=1 -run '^Test(Corpus|Requests|Rules|Goldens|EveryLeafIsAccountedFor|KubeVirt|Runtimes|Reference|Page|Pictures)$$' \
 	  ./pkg/hardware ./pkg/pod ./test/corpus ./test/machines ./test/fields ./test/reference ./cmd/... ./internal/cli ./internal/workbench/catalogs
 
@@ -142,7 +142,7 @@ reproduce: release ## make the release of HEAD again, in another folder with an 
 	  GOCACHE="$$dir/cache" $(MAKE) -C "$$dir/elsewhere" release VERSION='$(VERSION)' && \
 	  diff bin/release/SHA256SUMS "$$dir/elsewhere/bin/release/SHA256SUMS" && echo "reproduced: $$(wc -l <bin/release/SHA256SUMS) files are equal"
 
-load: controlplane bench ## creates a second and memory beside their peers, into docs/performance.md: over an hour (LOAD="-only creates -rounds 1" for less)
+load: controlplane bench ## creates a second and memory beside their peers, into docs/project: over an hour (LOAD="-only creates -rounds 1" for less)
 	go run ./test/load $(LOAD)
 	go -C test/load/plot run .
 

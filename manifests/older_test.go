@@ -17,8 +17,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// oldest is the CEL of the oldest API server that docs/support.md names. An API server of 1.34 takes in new objects only what the one before it knows,
-// so that it can be rolled back.
+// oldest is the CEL of the oldest API server that docs/reference/support.md names. An API server of 1.34 takes in new objects only what the one before it
+// knows, so that it can be rolled back.
 var oldest = version.MajorMinor(1, 33)
 
 // authorized are the variables of expressions without parameters.

@@ -11,9 +11,9 @@ import (
 	"github.com/kilnvm/kiln/test/cluster"
 )
 
-// TestRightsPage: docs/rights.md lists all rights that overlay beside-kubevirt gives to the accounts of webhook and controller, and no others.
+// TestRightsPage: docs/reference/rights.md lists all rights that overlay beside-kubevirt gives to the accounts of webhook and controller, and no others.
 func TestRightsPage(t *testing.T) {
-	raw, err := os.ReadFile("../docs/rights.md")
+	raw, err := os.ReadFile("../docs/reference/rights.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,9 +19,9 @@ var (
 	holder = regexp.MustCompile(`^((?:Test|Fuzz)\w+)(?: \(([^)]+)\))?$`)
 )
 
-// TestThreatModel: each promise of docs/threat-model.md names tests and cases that exist.
+// TestThreatModel: each promise of docs/project/threat-model.md names tests and cases that exist.
 func TestThreatModel(t *testing.T) {
-	rows := table(t, "../docs/threat-model.md", "| held by |")
+	rows := table(t, "../docs/project/threat-model.md", "| held by |")
 	if len(rows) < 40 {
 		t.Errorf("found %d promises: the tables have another form than this test reads", len(rows))
 	}
@@ -34,9 +34,9 @@ func TestThreatModel(t *testing.T) {
 	}
 }
 
-// TestSupport: each feature of docs/support.md has a state, and names tests and cases that exist. Only what is not served may have none.
+// TestSupport: each feature of docs/reference/support.md has a state, and names tests and cases that exist. Only what is not served may have none.
 func TestSupport(t *testing.T) {
-	rows := table(t, "../docs/support.md", "| evidence |")
+	rows := table(t, "../docs/reference/support.md", "| evidence |")
 	if len(rows) < 30 {
 		t.Errorf("found %d features: the table has another form than this test reads", len(rows))
 	}
@@ -52,9 +52,9 @@ func TestSupport(t *testing.T) {
 	}
 }
 
-// TestRights: each right of docs/rights.md names tests that exist.
+// TestRights: each right of docs/reference/rights.md names tests that exist.
 func TestRights(t *testing.T) {
-	rows := table(t, "../docs/rights.md", "| needed by |")
+	rows := table(t, "../docs/reference/rights.md", "| needed by |")
 	if len(rows) < 40 {
 		t.Errorf("found %d rights: the tables have another form than this test reads", len(rows))
 	}

@@ -48,10 +48,10 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestPackages: docs/architecture.md has a row for each package directory of pkg and internal.
+// TestPackages: docs/project/architecture.md has a row for each package directory of pkg and internal.
 func TestPackages(t *testing.T) {
 	var listed strings.Builder
-	for _, cells := range table(t, "../docs/architecture.md", "| package |") {
+	for _, cells := range table(t, "../docs/project/architecture.md", "| package |") {
 		listed.WriteString(cells[0])
 	}
 	for _, parent := range []string{"pkg", "internal"} {
@@ -63,7 +63,7 @@ func TestPackages(t *testing.T) {
 			name := entry.Name()
 			row := strings.Contains(listed.String(), "`"+name+"`") || strings.Contains(listed.String(), "`"+parent+"/"+name+"`")
 			if entry.IsDir() && !row {
-				t.Errorf("the table of packages in docs/architecture.md has no row for %s/%s", parent, name)
+				t.Errorf("the table of packages in docs/project/architecture.md has no row for %s/%s", parent, name)
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func TestPackages(t *testing.T) {
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md"} {
+	for _, pattern := range []string{"../*.md", "../docs/*.md", "../docs/*/*.md", "../docs/*/*/*.md"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("'%s' matches no page: %v", pattern, err)
@@ -89,14 +89,14 @@ func pages(t *testing.T) map[string]string {
 	return texts
 }
 
-// TestDecisionRecords: the records of docs/adr are numbered without a gap, have the headings that docs/adr/README.md asks for, and stand in its index by their
-// titles.
+// TestDecisionRecords: the records of docs/project/adr are numbered without a gap, have the headings that docs/project/adr/README.md asks for, and stand in its
+// index by their titles.
 func TestDecisionRecords(t *testing.T) {
-	index, err := os.ReadFile("../docs/adr/README.md")
+	index, err := os.ReadFile("../docs/project/adr/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	records, err := filepath.Glob("../docs/adr/[0-9]*.md")
+	records, err := filepath.Glob("../docs/project/adr/[0-9]*.md")
 	if err != nil || len(records) == 0 {
 		t.Fatalf("found no records: %v", err)
 	}
@@ -110,11 +110,11 @@ func TestDecisionRecords(t *testing.T) {
 		match := form.FindStringSubmatch(string(text))
 		switch {
 		case !strings.HasPrefix(name, fmt.Sprintf("%04d-", i+1)):
-			t.Errorf("docs/adr/%s: want number %04d", name, i+1)
+			t.Errorf("docs/project/adr/%s: want number %04d", name, i+1)
 		case match == nil:
-			t.Errorf("docs/adr/%s: want a title with its number, status and month, Context, Decision, Consequences", name)
+			t.Errorf("docs/project/adr/%s: want a title with its number, status and month, Context, Decision, Consequences", name)
 		case !strings.Contains(string(index), fmt.Sprintf("- [%s](%s)\n", match[1], name)):
-			t.Errorf("docs/adr/README.md: want the line '- [%s](%s)'", match[1], name)
+			t.Errorf("docs/project/adr/README.md: want the line '- [%s](%s)'", match[1], name)
 		}
 	}
 }

@@ -8,11 +8,11 @@ import (
 // HardwareRecord is the hardware that a guest found at its first boot and finds again at later boots: the frozen frontend. A removed device leaves the record
 // at the next boot, and its address is then free for new devices.
 //
-// A later version of Kiln may add fields, and sets schemaVersion then. An earlier version keeps the fields that it does not know: docs/adr/0028.
+// A later version of Kiln may add fields, and sets schemaVersion then. An earlier version keeps the fields that it does not know: docs/project/adr/0028.
 // +kubebuilder:pruning:PreserveUnknownFields
 type HardwareRecord struct {
-	// schemaVersion is the version of the fields of this record. Absent means 1. A version of Kiln that knows a lower number boots the guest with the fields that
-	// it knows, and keeps the others and this number.
+	// schemaVersion is the version of the fields of this record. Absent means 1. A version of Kiln that knows a lower number boots the guest with the fields
+	// that it knows, and keeps the others and this number.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	SchemaVersion int32 `json:"schemaVersion,omitempty"`

@@ -18,7 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Where admission only warns, every object of KubeVirt's kinds is judged and admitted. docs/adr/0026-warnings-and-namespaces.md says what stays refused.
+// Where admission only warns, every object of KubeVirt's kinds is judged and admitted. docs/project/adr/0026-warnings-and-namespaces.md says what stays
+// refused.
 
 // warnable are the paths for KubeVirt's kinds. Objects of Kiln's own kinds are always refused for their mistakes: nobody else judges them.
 var warnable = []string{MutateVM, MutateVMI, ValidateVM, ValidateVMI, ValidatePreset, ValidateInstancetype, ValidatePreference}

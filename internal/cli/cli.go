@@ -1,5 +1,5 @@
 // Package cli is 'kubectl kiln': it runs the code of the webhook and the launcher on the user's machine, on files or on the objects of a cluster. A command
-// parses flags and prints results; package workbench and its subpackages judge, render and compare. docs/kubectl-kiln.md is the page for users;
+// parses flags and prints results; package workbench and its subpackages judge, render and compare. docs/how-to/kubectl-kiln.md is the page for users;
 // docs/reference/kubectl-kiln.md is generated from the commands and flags.
 package cli
 

@@ -19,7 +19,7 @@ type finding struct {
 	unknown bool
 }
 
-// findings of one node, in the order of docs/devices.md.
+// findings of one node, in the order of docs/how-to/devices.md.
 type findings []finding
 
 func (f *findings) addMissing(format string, args ...any) {

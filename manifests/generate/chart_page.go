@@ -26,8 +26,9 @@ In a cluster whose KubeVirt runs the guests:
 
     helm install kiln manifests/chart/kiln --set kubevirt.beside=true,image.repository=HOST/kiln,image.tag=TAG
 
-The notes that Helm prints name the next steps and the order of an uninstall. [docs/install.md](https://github.com/kilnvm/kiln/blob/main/docs/install.md) has
-every step, and [docs/configuration.md](https://github.com/kilnvm/kiln/blob/main/docs/configuration.md) the fields of ` + "`configuration`" + `.
+The notes that Helm prints name the next steps and the order of an uninstall.
+[docs/how-to/install.md](https://github.com/kilnvm/kiln/blob/main/docs/how-to/install.md) has every step, and
+[docs/reference/configuration.md](https://github.com/kilnvm/kiln/blob/main/docs/reference/configuration.md) the fields of ` + "`configuration`" + `.
 
 ## Values
 

@@ -113,7 +113,7 @@ func writeKinds(dir, file string) error {
 		fmt.Fprintf(&page, "\n## %s\n\n`kilnvm.io/%s`, %s, `kubectl get %s`. %s\n", kind.Spec.Names.Kind, version.Name,
 			strings.ToLower(kind.Spec.Scope), kind.Spec.Names.Plural, strings.Join(strings.Fields(object.Description), " "))
 		if plural == "hostprofiles" {
-			page.WriteString("\n[host-profiles.md](../host-profiles.md) has its fields, its conditions and how profiles are merged.\n")
+			page.WriteString("\n[host-profiles.md](host-profiles.md) has its fields, its conditions and how profiles are merged.\n")
 			continue
 		}
 		page.WriteString(fieldsHeader)

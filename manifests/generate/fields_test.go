@@ -11,7 +11,7 @@ import (
 
 // TestFieldsOfHostProfiles: the documentation has every field as its type describes it, and every field is described.
 func TestFieldsOfHostProfiles(t *testing.T) {
-	const documentation, definition = "../../docs/host-profiles.md", "../crds/hostprofiles/hostprofiles.yaml"
+	const documentation, definition = "../../docs/reference/host-profiles.md", "../crds/hostprofiles/hostprofiles.yaml"
 	is, err := os.ReadFile(documentation)
 	if err != nil {
 		t.Fatal(err)

@@ -32,7 +32,7 @@ func generateAll() error {
 	if err := writeOwnDefinitions("manifests/crds"); err != nil {
 		return err
 	}
-	if err := writeFields("manifests/crds/hostprofiles/hostprofiles.yaml", "docs/host-profiles.md"); err != nil {
+	if err := writeFields("manifests/crds/hostprofiles/hostprofiles.yaml", "docs/reference/host-profiles.md"); err != nil {
 		return err
 	}
 	if err := writeReference("manifests/crds", "api/v1alpha1", "docs/reference"); err != nil {

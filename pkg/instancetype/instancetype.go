@@ -1,6 +1,6 @@
 // Package instancetype applies an instancetype and a preference to a VMI: it returns the fields that conflict with the instancetype and the requirements of the
 // preference that are not met, and fills the other fields. It never reads a cluster. It reproduces KubeVirt's packages pkg/instancetype/apply,
-// pkg/instancetype/preference/apply and pkg/instancetype/preference/requirements; docs/deviations.md lists the differences.
+// pkg/instancetype/preference/apply and pkg/instancetype/preference/requirements; docs/reference/deviations.md lists the differences.
 package instancetype
 
 import (

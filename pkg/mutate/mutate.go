@@ -4,8 +4,8 @@
 //
 // The passes reproduce what KubeVirt's virt-api does when a VMI is created: ApplyNewVMIMutations, which calls
 // SetDefaultVirtualMachineInstance and the SetDefaults_ functions of kubevirt.io/api/core/v1. The comment of each pass names the
-// function; docs/deviations.md lists the differences. Package admit applies presets, instancetypes and preferences before. The controller sets status and
-// finalizers.
+// function; docs/reference/deviations.md lists the differences. Package admit applies presets, instancetypes and preferences before. The controller sets status
+// and finalizers.
 package mutate
 
 import (

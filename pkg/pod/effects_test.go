@@ -216,7 +216,7 @@ func TestWarningsAreShort(t *testing.T) {
 
 const effectsHead = `# Pods: overhead and fields
 
-'make golden' writes this file from 'pkg/pod'. [pods.md](../pods.md) says how to read it.
+'make golden' writes this file from 'pkg/pod'. [pods.md](../explanation/pods.md) says how to read it.
 
 ## Memory overhead
 

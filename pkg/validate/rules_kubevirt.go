@@ -1,7 +1,7 @@
 package validate
 
 // KubeVirtVerdict is what the webhooks and schemas of KubeVirt do with the objects that a rule refuses. Recorded answers of KubeVirt (test/conformance) and
-// answers of its virt-api (test/beside) are compared with it. docs/deviations.md has the reasons for all but KubeVirtRefuses.
+// answers of its virt-api (test/beside) are compared with it. docs/reference/deviations.md has the reasons for all but KubeVirtRefuses.
 type KubeVirtVerdict string
 
 const (

@@ -7,7 +7,7 @@
 // A function of KubeVirt that a comment names, such as validateNUMA, belongs to its admitters: pkg/virt-api/webhooks,
 // pkg/network/admitter, pkg/storage/admitters, pkg/dra/admitter and pkg/instancetype. The rule has its verdict, at the real path of
 // the field, which KubeVirt's path often is not. Where a comment says that KubeVirt accepts something, the VMI would fail later:
-// libvirt, QEMU, the kubelet or KubeVirt's own launcher would refuse it. docs/deviations.md lists these cases for users.
+// libvirt, QEMU, the kubelet or KubeVirt's own launcher would refuse it. docs/reference/deviations.md lists these cases for users.
 package validate
 
 import (

@@ -21,8 +21,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// unexplained are leaves of the spec in which KubeVirt's VMI and explain differ, by path: why they do, as docs/beside-kubevirt.md says, and whether only a VM
-// that is not stored yet is explained so.
+// unexplained are leaves of the spec in which KubeVirt's VMI and explain differ, by path: why they do, as docs/explanation/beside-kubevirt.md says, and whether
+// only a VM that is not stored yet is explained so.
 var unexplained = map[string]struct {
 	why      string
 	foretold bool
@@ -60,11 +60,11 @@ func TestExplain(t *testing.T) {
 			s.compare(name+": explain of "+stage, stage == "its manifest", answers[name], made[name], met)
 		}
 	}
-	page, err := os.ReadFile("../../docs/beside-kubevirt.md")
+	page, err := os.ReadFile("../../docs/explanation/beside-kubevirt.md")
 	s.ok(err)
 	for path, u := range unexplained {
 		if !met[path] || !strings.Contains(strings.Join(strings.Fields(string(page)), " "), u.why) {
-			t.Errorf("no VM differs in %s (take the line away), or docs/beside-kubevirt.md does not say '%s'", path, u.why)
+			t.Errorf("no VM differs in %s (take the line away), or docs/explanation/beside-kubevirt.md does not say '%s'", path, u.why)
 		}
 	}
 	t.Logf("%d VMs in %s", len(names), time.Since(began).Round(time.Second))

@@ -68,8 +68,8 @@ var unseen = map[string]string{
 	"kiln-webhook: patch apps controllerrevisions":                                     collected,
 }
 
-// checkRights compares what the manifests grant with what Kiln's accounts did in all tests: a selection of tests needs less. docs/rights.md says what each
-// right is for.
+// checkRights compares what the manifests grant with what Kiln's accounts did in all tests: a selection of tests needs less. docs/reference/rights.md says what
+// each right is for.
 func checkRights(on *cluster.Beside) error {
 	rights, err := on.Rights()
 	if err != nil {

@@ -56,8 +56,8 @@ func verdicts(s space, have map[string]verdict) map[string]verdict {
 	return found
 }
 
-// deviations are where Kiln's verdict differs from KubeVirt's on purpose: what a refusal has, of Kiln or of KubeVirt, and the entry of docs/deviations.md that
-// explains it.
+// deviations are where Kiln's verdict differs from KubeVirt's on purpose: what a refusal has, of Kiln or of KubeVirt, and the entry of
+// docs/reference/deviations.md that explains it.
 var deviations = []struct{ message, entry string }{
 	{"spec.domain.memory.guest: Invalid value: \"-1Gi\": must be greater than 0", "**Memory of nothing.**"},
 	{"spec.domain.memory.guest: Invalid value: \"0\": must be greater than 0", "**Memory of nothing.**"},
@@ -106,11 +106,11 @@ func TestVerdicts(t *testing.T) {
 		met[deviations[i].message]++
 	}
 	t.Logf("%v verdicts; deviations: %v", counted, met)
-	page, err := os.ReadFile("../../docs/deviations.md")
+	page, err := os.ReadFile("../../docs/reference/deviations.md")
 	s.ok(err)
 	for _, d := range deviations {
 		if !strings.Contains(string(page), d.entry) {
-			t.Errorf("docs/deviations.md has no entry with '%s'", d.entry)
+			t.Errorf("docs/reference/deviations.md has no entry with '%s'", d.entry)
 		}
 		if met[d.message] == 0 && samples.Shared(t) != "" && os.Getenv("NIGHTLY") == "" {
 			t.Errorf("no guest differs by '%s': take the line away", d.message)

@@ -41,11 +41,11 @@ func (c *Cluster) steps(ctx context.Context, steps []step) error {
 	return err
 }
 
-// kept is the label of what an uninstall leaves, see docs/install.md.
+// kept is the label of what an uninstall leaves, see docs/how-to/install.md.
 const kept = "kilnvm.io/uninstall"
 
-// RemoveKiln uninstalls Kiln in the order of docs/install.md: the webhook configurations, everything without the label kilnvm.io/uninstall=keep, and then what
-// has the label, except the definitions of KubeVirt's kinds.
+// RemoveKiln uninstalls Kiln in the order of docs/how-to/install.md: the webhook configurations, everything without the label kilnvm.io/uninstall=keep, and
+// then what has the label, except the definitions of KubeVirt's kinds.
 func (b *Beside) RemoveKiln(ctx context.Context) error {
 	if err := b.unregister(ctx); err != nil {
 		return err

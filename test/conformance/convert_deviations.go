@@ -13,7 +13,7 @@ import (
 // domainDifference is a fact that two domains do not share. Absent is empty.
 type domainDifference struct{ name, want, got string }
 
-// domainDeviation is a difference of domains that docs/deviations.md lists under the same name. It looks at both values where it can.
+// domainDeviation is a difference of domains that docs/reference/deviations.md lists under the same name. It looks at both values where it can.
 type domainDeviation struct {
 	name     string
 	explains func(*v1.VirtualMachineInstance, domainDifference) bool

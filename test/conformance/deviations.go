@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// deviation is a difference that docs/deviations.md lists under the same name. It explains errors that only Kiln has and
+// deviation is a difference that docs/reference/deviations.md lists under the same name. It explains errors that only Kiln has and
 // causes that only the reference has, by what the case and the answer are, never by the name of a case.
 type deviation struct {
 	name string

@@ -10,9 +10,9 @@ import (
 // How many distinct deviations of verdicts and of objects there may be: beyond that, agreement is the easier thing to know.
 const maxVerdicts, maxObjects = 60, 40
 
-// Every deviation by which a recorded answer is explained is an entry of docs/deviations.md under the same name.
+// Every deviation by which a recorded answer is explained is an entry of docs/reference/deviations.md under the same name.
 func TestDeviationsAreDocumented(t *testing.T) {
-	raw, err := os.ReadFile("../../docs/deviations.md")
+	raw, err := os.ReadFile("../../docs/reference/deviations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestDeviationsAreDocumented(t *testing.T) {
 	}
 	for _, name := range append(verdicts, objects...) {
 		if !slices.Contains(documented, name) {
-			t.Errorf("deviation '%s' is not in docs/deviations.md", name)
+			t.Errorf("deviation '%s' is not in docs/reference/deviations.md", name)
 		}
 	}
 }

@@ -24,7 +24,7 @@ import (
 // outcome is what became of one case.
 type outcome struct {
 	agrees bool
-	// listed names the deviation of docs/deviations.md that explains a difference.
+	// listed names the deviation of docs/reference/deviations.md that explains a difference.
 	listed string
 	// what differs, for the developer.
 	difference string

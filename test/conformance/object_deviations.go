@@ -14,7 +14,7 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// objectDeviation is a difference of objects that docs/deviations.md lists under the same name. It looks at both values where
+// objectDeviation is a difference of objects that docs/reference/deviations.md lists under the same name. It looks at both values where
 // it can, so that another mistake in the same field stays unexplained.
 type objectDeviation struct {
 	name     string

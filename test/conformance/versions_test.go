@@ -65,7 +65,7 @@ func TestVersionsDiffer(t *testing.T) {
 	}
 }
 
-// TestDeviationsNameTheirVersions: the versions in which a deviation explains a kept answer are those that docs/deviations.md names, or all.
+// TestDeviationsNameTheirVersions: the versions in which a deviation explains a kept answer are those that docs/reference/deviations.md names, or all.
 func TestDeviationsNameTheirVersions(t *testing.T) {
 	t.Chdir("../..")
 	explained := map[string][]string{}
@@ -86,7 +86,7 @@ func TestDeviationsNameTheirVersions(t *testing.T) {
 			}
 		}
 	}
-	page, err := os.ReadFile("docs/deviations.md")
+	page, err := os.ReadFile("docs/reference/deviations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestDeviationsNameTheirVersions(t *testing.T) {
 	bounded := 0
 	for name, versions := range explained {
 		if strings.Join(versions, ", ") != documented[name] {
-			t.Errorf("'%s' explains answers of %v, and docs/deviations.md names '%s'", name, versions, documented[name])
+			t.Errorf("'%s' explains answers of %v, and docs/reference/deviations.md names '%s'", name, versions, documented[name])
 		}
 		if len(versions) < len(releases) {
 			bounded++

@@ -94,7 +94,7 @@ func choosePlace(ctx context.Context, root, dir string) (place, error) {
 	case runtime != "" && runtime != "pod" && runtime != "node":
 		return nil, fmt.Errorf("RUNTIME: '%s' must be pod or node", runtime)
 	case runtime == "pod" && kubeconfig != "":
-		return nil, errors.New("RUNTIME=pod starts a node of its own: unset KUBECONFIG; docs/install.md installs Kiln in your cluster")
+		return nil, errors.New("RUNTIME=pod starts a node of its own: unset KUBECONFIG; docs/how-to/install.md installs Kiln in your cluster")
 	case runtime == "pod" && incapable != nil:
 		return nil, fmt.Errorf("RUNTIME=pod: this machine cannot run a Kubernetes node: %w", incapable)
 	case runtime == "node" || kubeconfig != "":

@@ -9,11 +9,11 @@ import (
 	"github.com/kilnvm/kiln/test/page"
 )
 
-// TestCatalogFromAnEmptyFolder runs the commands of docs/catalog.md. The VM that the first version made stays as it is after each of them.
+// TestCatalogFromAnEmptyFolder runs the commands of docs/tutorials/catalog.md. The VM that the first version made stays as it is after each of them.
 func TestCatalogFromAnEmptyFolder(t *testing.T) {
 	h := newShop(t)
 	t.Cleanup(func() { h.uninstalled("web") })
-	blocks := page.Blocks(t, "../../docs/catalog.md", "From an empty folder")
+	blocks := page.Blocks(t, "../../docs/tutorials/catalog.md", "")
 	for i := range blocks {
 		blocks[i].Text = strings.ReplaceAll(blocks[i].Text, "registry.example.org", h.host)
 	}

@@ -6,17 +6,17 @@ import (
 	"testing"
 )
 
-// The rights of docs/catalog.md are enough, and one that is missing is noticed before anything is written.
+// The rights of docs/how-to/catalog.md are enough, and one that is missing is noticed before anything is written.
 func TestCatalogIsInstalledByItsRights(t *testing.T) {
 	c := newCatalog(t)
-	page, err := os.ReadFile("../../docs/catalog.md")
+	page, err := os.ReadFile("../../docs/how-to/catalog.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, role, found := strings.Cut(string(page), "<!-- TestCatalogIsInstalledByItsRights installs with these rights -->\n```yaml\n")
 	role, _, ended := strings.Cut(role, "```")
 	if !found || !ended {
-		t.Fatal("docs/catalog.md has no rights")
+		t.Fatal("docs/how-to/catalog.md has no rights")
 	}
 	account := "system:serviceaccount:" + c.space.name + ":installer"
 	grant := func(suffix, verbs string) string {

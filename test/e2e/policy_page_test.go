@@ -7,7 +7,7 @@ import (
 	"github.com/kilnvm/kiln/test/page"
 )
 
-// TestPolicyFromAnEmptyFolder runs the commands of docs/policy.md. The policy is in force for all namespaces with a label that only the page sets.
+// TestPolicyFromAnEmptyFolder runs the commands of docs/tutorials/policy.md. The policy is in force for all namespaces with a label that only the page sets.
 func TestPolicyFromAnEmptyFolder(t *testing.T) {
 	h := newShop(t)
 	t.Cleanup(func() {
@@ -15,7 +15,7 @@ func TestPolicyFromAnEmptyFolder(t *testing.T) {
 		h.kubectlAfter("delete", "namespace", "shop", "--ignore-not-found", "--wait=false")
 		h.kubectlAfter("delete", "virtualmachineclusterinstancetype", "u1.tiny", "m1.tiny", "--ignore-not-found")
 	})
-	scripts, shown := h.walk(page.Blocks(t, "../../docs/policy.md", "From a sentence to a refused VM"), func(script string) {
+	scripts, shown := h.walk(page.Blocks(t, "../../docs/tutorials/policy.md", ""), func(script string) {
 		if strings.HasPrefix(script, "kubectl apply -f policies/u1.yaml") {
 			h.awaitPolicy()
 		}

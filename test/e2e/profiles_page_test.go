@@ -7,7 +7,7 @@ import (
 	"github.com/kilnvm/kiln/test/page"
 )
 
-// TestProfilesPage runs the commands of docs/profiles.md, and compares what they print with the page.
+// TestProfilesPage runs the commands of docs/tutorials/profiles.md, and compares what they print with the page.
 func TestProfilesPage(t *testing.T) {
 	h := newShop(t)
 	t.Cleanup(func() {
@@ -16,7 +16,7 @@ func TestProfilesPage(t *testing.T) {
 	})
 	scripts, shown := 0, 0
 	for _, section := range []string{"From an empty folder", "From presets to profiles"} {
-		ran, compared := h.walk(page.Blocks(t, "../../docs/profiles.md", section), h.awaitProfiles)
+		ran, compared := h.walk(page.Blocks(t, "../../docs/tutorials/profiles.md", section), h.awaitProfiles)
 		scripts, shown = scripts+ran, shown+compared
 	}
 	if scripts != 10 || shown != 7 {

@@ -88,7 +88,7 @@ does, or if no guest can have it without a field that is refused. Of several pla
 test, unless a row of 'test/fields/acts.go' names the code that acts on it, and its test.
 
 The column of pods assumes an installation in which the administrator has declared nothing. *Refused¹*: admitted if the administrator declares a storage
-class for state, locked memory and taps ([pods.md](../pods.md#refused-warned-of)). The launcher of a bare machine has all its flags.
+class for state, locked memory and taps ([pods.md](../explanation/pods.md#refused-warned-of)). The launcher of a bare machine has all its flags.
 
 The column of KubeVirt is what the code of KubeVirt 1.9 makes of the same guests ('test/kubevirt/answers'): its webhooks, the pod that virt-controller makes,
 and the domain, cloud-init data and DHCP answers that virt-launcher makes. All feature gates are on but the three that need a real node

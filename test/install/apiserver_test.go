@@ -2,8 +2,8 @@ package install
 
 import "testing"
 
-// withAPIServer installs with the API server of subresources, and uninstalls in the order of docs/install.md. No pod runs here, so that its APIServices are
-// not available: a namespace that is deleted stays, until the first step of the uninstall lets it go, long before the process would be gone.
+// withAPIServer installs with the API server of subresources, and uninstalls in the order of docs/how-to/install.md. No pod runs here, so that its APIServices
+// are not available: a namespace that is deleted stays, until the first step of the uninstall lets it go, long before the process would be gone.
 func (p plane) withAPIServer(t *testing.T, install, uninstall func()) {
 	const first, second = "apiservice/v1.subresources.kubevirt.io", "apiservice/v1alpha3.subresources.kubevirt.io"
 	install()

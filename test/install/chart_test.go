@@ -341,7 +341,7 @@ func TestWrongValues(t *testing.T) {
 	}
 }
 
-// TestOlderKubernetes: Helm refuses a cluster that docs/install.md excludes before it installs anything.
+// TestOlderKubernetes: Helm refuses a cluster that docs/how-to/install.md excludes before it installs anything.
 func TestOlderKubernetes(t *testing.T) {
 	for version, works := range map[string]bool{"1.33.9": false, "1.34.0": true, "v1.34.1-gke.100": true, "1.36.3": true} {
 		out, err := template("--kube-version", version).CombinedOutput()

@@ -18,7 +18,7 @@ import (
 	"github.com/kilnvm/kiln/test/page"
 )
 
-// TestInstallPage runs the commands of docs/install.md on a real node, with kubectl and with Helm. The node's API server has the configuration that the
+// TestInstallPage runs the commands of docs/how-to/install.md on a real node, with kubectl and with Helm. The node's API server has the configuration that the
 // page makes for client certificates from its start.
 func TestInstallPage(t *testing.T) {
 	t.Parallel()
@@ -83,7 +83,7 @@ func (u *user) commands() {
 // blocks returns the code blocks of a section of the page.
 func (u *user) blocks(section string) []page.Block {
 	u.Helper()
-	return page.Blocks(u, "../../docs/install.md", section)
+	return page.Blocks(u, "../../docs/how-to/install.md", section)
 }
 
 // runAll runs blocks of commands. If a block shows an output, the commands before it must have printed it.

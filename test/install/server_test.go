@@ -74,7 +74,7 @@ func (p plane) withKubectl(t *testing.T) {
 	p.uninstalled(t)
 	p.must(t, "apply", "--server-side", "-k", "../../manifests/overlays/rotation")
 	p.eventually(t, "the webhook is asked again", func() bool { return p.refused(t) })
-	// What docs/install.md says.
+	// What docs/how-to/install.md says.
 	p.must(t, "delete", "mutatingwebhookconfiguration/kiln-mutating", "validatingwebhookconfiguration/kiln-validating",
 		"validatingwebhookconfiguration/kiln-policies")
 	p.must(t, "delete", "--ignore-not-found", "apiservice/v1.subresources.kubevirt.io", "apiservice/v1alpha3.subresources.kubevirt.io")
@@ -110,7 +110,7 @@ func (p plane) withHelm(t *testing.T) {
 	}
 
 	p.upgraded(t)
-	// What docs/install.md says, in its order.
+	// What docs/how-to/install.md says, in its order.
 	p.must(t, "delete", "mutatingwebhookconfiguration/kiln-mutating", "validatingwebhookconfiguration/kiln-validating",
 		"validatingwebhookconfiguration/kiln-policies")
 	p.create(t, "before", "")
@@ -187,7 +187,7 @@ func (p plane) uninstalled(t *testing.T) {
 	}
 }
 
-// removed removes the rest, as docs/install.md says, and finds nothing of Kiln.
+// removed removes the rest, as docs/how-to/install.md says, and finds nothing of Kiln.
 func (p plane) removed(t *testing.T) {
 	t.Helper()
 	kinds := strings.Split(strings.TrimSpace(p.must(t, "get", "crd", "-l", "kilnvm.io/uninstall=keep", "-o", "name")), "\n")

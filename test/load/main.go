@@ -1,5 +1,5 @@
 // Command load measures Kiln beside its peers on this machine: creates of VMs a second and their latency, and the memory of webhook and controller.
-// The figures go to a JSON file, of which test/load/plot makes docs/performance.md. 'make load' runs both.
+// The figures go to a JSON file, of which test/load/plot makes docs/project/performance.md. 'make load' runs both.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// options are the flags. Their defaults are the sizes of docs/performance.md.
+// options are the flags. Their defaults are the sizes of docs/project/performance.md.
 type options struct {
 	Root string `json:"-"`
 	Out  string `json:"-"`

@@ -32,7 +32,7 @@ type variant struct {
 // peerVariant is what the others are compared with: the least that a pair of webhooks and a controller cost.
 const peerVariant = "peer"
 
-// variants are in the order of docs/performance.md.
+// variants are in the order of docs/project/performance.md.
 var variants = []variant{
 	{name: "bare"},
 	{name: "noop", noop: true},

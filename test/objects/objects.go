@@ -69,8 +69,8 @@ const (
 	Present
 )
 
-// Differences compares objects with what they are now. It returns each difference, except what docs/beside-kubevirt.md says that Kiln changes: annotations
-// below kilnvm.io/ of VMs, and rules of roles to which others are aggregated. New objects must be Kiln's.
+// Differences compares objects with what they are now. It returns each difference, except what docs/explanation/beside-kubevirt.md says that Kiln changes:
+// annotations below kilnvm.io/ of VMs, and rules of roles to which others are aggregated. New objects must be Kiln's.
 func (o Objects) Differences(now Objects, kiln Presence) (all []string) {
 	for _, key := range slices.Sorted(maps.Keys(o)) {
 		is := now[key]

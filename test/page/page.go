@@ -13,18 +13,22 @@ type Block struct{ Language, Text string }
 
 var fence = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```$")
 
-// Blocks returns the blocks of code in a section of a page. The test fails if the page has no such section, or the section has no block.
+// Blocks returns the blocks of code in a section of a page, or of the whole page if the section is empty. The test fails if the page has no such section, or
+// if there is no block.
 func Blocks(t testing.TB, file, section string) (blocks []Block) {
 	t.Helper()
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, text, found := strings.Cut(string(raw), "\n## "+section+"\n")
-	if !found {
-		t.Fatalf("%s has no section '%s'", file, section)
+	text := string(raw)
+	if section != "" {
+		_, after, found := strings.Cut(text, "\n## "+section+"\n")
+		if !found {
+			t.Fatalf("%s has no section '%s'", file, section)
+		}
+		text, _, _ = strings.Cut(after, "\n## ")
 	}
-	text, _, _ = strings.Cut(text, "\n## ")
 	for _, block := range fence.FindAllStringSubmatch(text, -1) {
 		blocks = append(blocks, Block{Language: block[1], Text: block[2]})
 	}

@@ -44,7 +44,7 @@ func rules(t *testing.T) []rulefmt.Rule {
 
 // TestAlertsHaveRunbooks: each alert says what it means and leads to a heading of the page.
 func TestAlertsHaveRunbooks(t *testing.T) {
-	page, err := os.ReadFile("../../docs/runbooks.md")
+	page, err := os.ReadFile("../../docs/how-to/runbooks.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestAlertsHaveRunbooks(t *testing.T) {
 			headings["Kiln"+strings.TrimSpace(name)] = true
 		}
 	}
-	const url = "https://github.com/kilnvm/kiln/blob/main/docs/runbooks.md#"
+	const url = "https://github.com/kilnvm/kiln/blob/main/docs/how-to/runbooks.md#"
 	for _, rule := range rules(t) {
 		if !headings[rule.Alert] || rule.Annotations["runbook_url"] != url+strings.ToLower(rule.Alert) {
 			t.Errorf("%s has no runbook: '%s'", rule.Alert, rule.Annotations["runbook_url"])

@@ -30,7 +30,7 @@ Besides them, '/metrics' has the metrics of Go, client-go and controller-runtime
 
 Values of labels of '/metrics' are constants of Kiln, except 'policy' and 'frontend_profile', which are names of administrators' objects. No label has a text,
 a name or a namespace of a tenant: tenants cannot make series. '/metrics/guests' has KubeVirt's metrics, whose labels name tenants' objects:
-[guest-metrics.md](../guest-metrics.md).
+[guest-metrics.md](../how-to/guest-metrics.md).
 `
 
 // TestReference writes the page about metrics.

@@ -13,7 +13,7 @@ import (
 const subresourcesHeading = `# Subresources
 
 Every subresource of KubeVirt 1.9, below '/apis/subresources.kubevirt.io/v1' and 'v1alpha3'. 'make golden' writes this page from the routes of
-'internal/subresource'. [subresources.md](../subresources.md) says what they mean, and who may call them.
+'internal/subresource'. [subresources.md](../how-to/subresources.md) says what they mean, and who may call them.
 `
 
 // TestReferenceOfSubresources writes the page about subresources.

@@ -54,8 +54,8 @@ var besideSteps = []struct {
 
 // TestBesideKubeVirt runs the commands of docs/tutorials/beside-kubevirt.md in a cluster with KubeVirt and VMS=500 VMs, half of which run, while somebody
 // creates, edits and deletes VMs. No write fails that KubeVirt takes, no guest restarts, and no object of the cluster changes but as the page and
-// docs/beside-kubevirt.md say. What stays is what the page lists. virt-api and virt-controller are real, Kiln is of its images in pods of a real node, and the
-// nodes of guests are played.
+// docs/explanation/beside-kubevirt.md say. What stays is what the page lists. virt-api and virt-controller are real, Kiln is of its images in pods of a real
+// node, and the nodes of guests are played.
 func TestBesideKubeVirt(t *testing.T) {
 	nightly.Only(t)
 	node.Require(t)

@@ -16,7 +16,8 @@ import (
 )
 
 // TestAdding: Kiln is added to KubeVirt while a guest runs, is upgraded, loses all its pods at once, and is removed. The guest answers all the time, by the
-// same QEMU, in the same pod and the same boot. No object of the cluster changes, except as docs/beside-kubevirt.md says. Afterwards virtctl restarts it.
+// same QEMU, in the same pod and the same boot. No object of the cluster changes, except as docs/explanation/beside-kubevirt.md says. Afterwards virtctl
+// restarts it.
 func TestAdding(t *testing.T) {
 	require(t)
 	nightly.Only(t)

@@ -20,7 +20,7 @@ import (
 type diffRun struct{ catalogOptions }
 
 // catalogDiffCommand returns 'catalog diff'. It has the same exit statuses as 'diff', so that one pipeline can judge VMs and catalogs.
-// Added and removed objects do not change the status: their step, minor or major, is in the output (docs/catalog.md, Diff).
+// Added and removed objects do not change the status: their step, minor or major, is in the output (docs/how-to/catalog.md, Diff).
 func catalogDiffCommand(s *cmdutil.Session) *cobra.Command {
 	o := &diffRun{newCatalogOptions(s)}
 	cmd := &cobra.Command{

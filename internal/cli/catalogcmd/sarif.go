@@ -12,7 +12,7 @@ import (
 )
 
 // rulesURI is the page that describes the rules of 'catalog lint'.
-const rulesURI = "https://github.com/kilnvm/kiln/blob/main/docs/catalog.md"
+const rulesURI = "https://github.com/kilnvm/kiln/blob/main/docs/how-to/catalog.md"
 
 // printSARIF prints findings in the Static Analysis Results Interchange Format, version 2.1.0 (OASIS), which code hosts show at the line of a change.
 // The names of Kiln's severities (error, warning, note) are levels of SARIF. Objects of a cluster and of the standard input have no file, but only a logical

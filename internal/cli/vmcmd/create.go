@@ -25,7 +25,7 @@ func newCreateRun(s *cmdutil.Session) *createRun {
 }
 
 // CreateCommand returns 'create'. Its subcommands print a manifest, or apply it with --apply. The exit status is 1 if the rules of a catalog, the API server
-// or a webhook refuse the object, and 2 for a wrong flag or a cluster that does not answer. docs/catalog.md compares the flags with virtctl v1.9.
+// or a webhook refuse the object, and 2 for a wrong flag or a cluster that does not answer. docs/how-to/catalog.md compares the flags with virtctl v1.9.
 func CreateCommand(s *cmdutil.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create",

@@ -9,9 +9,9 @@ import (
 	"github.com/kilnvm/kiln/test/golden"
 )
 
-// TestReference compares the table of rules in docs/catalog.md with the rules. 'make golden' writes it.
+// TestReference compares the table of rules in docs/how-to/catalog.md with the rules. 'make golden' writes it.
 func TestReference(t *testing.T) {
-	const page, head = "../../../docs/catalog.md", "| rule | severity | a catalog is in order if |\n|---|---|---|\n"
+	const page, head = "../../../docs/how-to/catalog.md", "| rule | severity | a catalog is in order if |\n|---|---|---|\n"
 	raw, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-// Command plot draws the results of test/load as SVG, and writes their tables into docs/performance.md. It is a module of its own, because nothing else
+// Command plot draws the results of test/load as SVG, and writes their tables into docs/project/performance.md. It is a module of its own, because nothing else
 // needs a library for plots.
 package main
 
@@ -52,8 +52,8 @@ type Process struct {
 
 func main() {
 	in := flag.String("in", "../../../bin", "folder of load.json, the results of test/load, and of bench.txt, the output of 'make bench'")
-	page := flag.String("page", "../../../docs/performance.md", "page whose generated parts are written")
-	plots := flag.String("plots", "../../../docs/performance", "folder of the plots")
+	page := flag.String("page", "../../../docs/project/performance.md", "page whose generated parts are written")
+	plots := flag.String("plots", "../../../docs/project/performance", "folder of the plots")
 	flag.Parse()
 	if err := writePage(*in, *page, *plots); err != nil {
 		fmt.Fprintln(os.Stderr, "plot:", err)
