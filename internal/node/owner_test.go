@@ -201,7 +201,7 @@ func TestPoweredOffBeforeItsReport(t *testing.T) {
 	}
 }
 
-// TestMarkByHand: docs/how-to/operations.md says how to mark the domain of a guest that was started before domains were marked.
+// TestMarkByHand: docs/how-to/bare-machines.md says how to mark the domain of a guest that was started before domains were marked.
 func TestMarkByHand(t *testing.T) {
 	t.Parallel()
 	d := libvirt.Start(t)

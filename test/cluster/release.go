@@ -66,7 +66,7 @@ func (c *Cluster) buildRelease(ctx context.Context) error {
 	return nil
 }
 
-// MoveTo upgrades or downgrades Kiln to a commit, empty for this tree, as docs/how-to/operations.md says: its manifests are applied, and each program is
+// MoveTo upgrades or downgrades Kiln to a commit, empty for this tree, as docs/how-to/upgrade.md says: its manifests are applied, and each program is
 // replaced. Launchers are the caller's to restart.
 func (c *Cluster) MoveTo(ctx context.Context, commit string) error {
 	c.Release = commit

@@ -22,7 +22,7 @@ const velero = "system:serviceaccount:velero:velero"
 var first = []string{"namespaces", "persistentvolumes", "persistentvolumeclaims", "serviceaccounts", "secrets", "configmaps", "limitranges", "pods",
 	"replicasets.apps", "endpoints", "services"}
 
-// excluded are the resources that docs/how-to/operations.md leaves out of a restore, and objects that each namespace has.
+// excluded are the resources that docs/how-to/upgrade.md leaves out of a restore, and objects that each namespace has.
 var excluded = sets.New("pods", "virtualmachineinstances.kubevirt.io", "guestpods.kilnvm.io", "events", "events.events.k8s.io",
 	"serviceaccounts/default", "configmaps/kube-root-ca.crt")
 

@@ -153,7 +153,7 @@ func (a alone) failsOpen() {
 	a.refuses("the VMI does not exist", "not found", "", "get", "vmi", "unpinned")
 }
 
-// costs prints what policies cost while something is done, as docs/how-to/operations.md says.
+// costs prints what policies cost while something is done, as docs/how-to/outage.md says.
 func (a alone) costs(do func()) {
 	a.Helper()
 	script := exec.CommandContext(a.Context(), filepath.Join(a.Root, "manifests/policies/cost.sh"), "3")

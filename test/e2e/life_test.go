@@ -112,7 +112,7 @@ func TestGuestsRunAgain(t *testing.T) {
 	}
 }
 
-// TestStateChangeRequests: a VM with run strategy Manual is started, restarted and stopped by requests in its status, as docs/how-to/operations.md says.
+// TestStateChangeRequests: a VM with run strategy Manual is started, restarted and stopped by requests in its status, as docs/how-to/run-vms.md says.
 func TestStateChangeRequests(t *testing.T) {
 	s := newSpace(t)
 	s.create(vm("demo", "runStrategy: Halted", "runStrategy: Manual"))

@@ -226,7 +226,7 @@ func (g *grades) install(protocol string) {
 	kiln = next
 }
 
-// capture records the hardware that a guest had at its first boot, as docs/explanation/beside-kubevirt.md says.
+// capture records the hardware that a guest had at its first boot, as docs/how-to/keep-hardware.md says.
 func (g *grades) capture(name string) {
 	g.Helper()
 	g.eventually("Kiln has pinned "+name, func() (bool, any) {

@@ -12,7 +12,7 @@ import (
 	"github.com/kilnvm/kiln/test/node"
 )
 
-// Kiln is an installation of Kiln beside KubeVirt, of images of this tree and by the commands of docs/explanation/beside-kubevirt.md. An upgrade is a second
+// Kiln is an installation of Kiln beside KubeVirt, of images of this tree and by the commands of docs/how-to/install-beside-kubevirt.md. An upgrade is a second
 // value with another Version, which is installed over the first one.
 type Kiln struct {
 	// Root is the folder of this repository. Dir keeps images and manifests until the installation ends; it is made if it does not exist.
@@ -26,7 +26,7 @@ type Kiln struct {
 	archives []string
 }
 
-// beside is what docs/explanation/beside-kubevirt.md tells an operator to write for 'kubectl apply -k', with the folder of the manifests and the tag of the
+// beside is what docs/how-to/install-beside-kubevirt.md tells an operator to write for 'kubectl apply -k', with the folder of the manifests and the tag of the
 // image.
 const beside = `resources: [%[1]s/overlays/beside-kubevirt]
 images: [{name: kiln, newTag: %[2]s}]
