@@ -40,7 +40,7 @@ func TestReadme(t *testing.T) {
 	for command, want := range map[string]string{
 		"explain -f examples/vm.yaml --catalog manifests/catalog":           "instancetype small@small-",
 		"validate -f examples/conflict.yaml --catalog manifests/catalog":    "conflicts with VirtualMachineClusterInstancetype 'small'",
-		"audit -f dump.yaml --guests kubevirt # what 'kubectl get kubevirt": "",
+		"audit -f dump.yaml --guests kubevirt # dump.yaml is the output": "",
 	} {
 		if !strings.Contains(string(readme), "\n    go run ./cmd/kubectl-kiln "+command) {
 			t.Errorf("README.md no longer begins with '%s'", command)
