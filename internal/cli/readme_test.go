@@ -38,8 +38,8 @@ func TestReadme(t *testing.T) {
 		shown++
 	}
 	for command, want := range map[string]string{
-		"explain -f examples/vm.yaml --catalog manifests/catalog":           "instancetype small@small-",
-		"validate -f examples/conflict.yaml --catalog manifests/catalog":    "conflicts with VirtualMachineClusterInstancetype 'small'",
+		"explain -f examples/vm.yaml --catalog manifests/catalog":        "instancetype small@small-",
+		"validate -f examples/conflict.yaml --catalog manifests/catalog": "conflicts with VirtualMachineClusterInstancetype 'small'",
 		"audit -f dump.yaml --guests kubevirt # dump.yaml is the output": "",
 	} {
 		if !strings.Contains(string(readme), "\n    go run ./cmd/kubectl-kiln "+command) {
