@@ -34,12 +34,12 @@ var osTypes = []string{"linux", "windows", "legacy"}
 
 var labelRules = []Rule{
 	{"label/value", Error, "a label has the value that the spec determines", ""},
-	{"label/missing", Warning, "what the spec determines is also in the labels", "add the labels: 'kubectl get -l' and dashboards select by them"},
+	{"label/missing", Warning, "labels repeat the values that the spec determines", "add the labels: 'kubectl get -l' and dashboards select by them"},
 	{"label/unknown", Warning, "labels and annotations below 'instancetype.kubevirt.io/' are in the contract", "correct the key, or remove it"},
-	{"label/misplaced", Warning, "a key of the contract stands where tools read it", ""},
+	{"label/misplaced", Warning, "a key of the contract is set where tools read it", ""},
 	{"label/name", Warning, "labels 'size' and 'version' agree with a name of the form SERIES+VERSION.SIZE, such as u1.medium", ""},
 	{"label/os-type", Warning, "label 'os-type' is 'linux', 'windows' or 'legacy', and agrees with the annotation '" + guestOS + "' of the spec", ""},
-	{"label/architecture", Warning, "an architecture that label 'arch' names is also in the spec",
+	{"label/architecture", Warning, "the architecture of label 'arch' is also in the spec",
 		"set spec.preferredArchitecture and spec.requirements.architecture: a label gives no VM an architecture"},
 }
 

@@ -14,9 +14,9 @@ import (
 
 var legalRules = []Rule{
 	{"catalog/legal", Error, "the webhook accepts each object", "correct the field: docs/reference/rules.md has the rule"},
-	{"catalog/doubtful-value", Warning, "an instancetype has a CPU model that libvirt knows, and no dedicated CPUs beside overcommitment",
+	{"catalog/doubtful-value", Warning, "libvirt knows the CPU model of an instancetype, and dedicated CPUs are not combined with overcommitment",
 		"correct or remove the field that the message names"},
-	{"catalog/deprecated-value", Warning, "a field has no value that KubeVirt deprecated", "use the value that the message names"},
+	{"catalog/deprecated-value", Warning, "values of fields are not deprecated in KubeVirt", "use the value that the message names"},
 }
 
 // lintWithWebhookRules runs the rules of the webhook. Objects that it refuses are not tried further.
@@ -48,7 +48,7 @@ func (l *linter) lintWithWebhookRules() {
 // A folder may contain one object in two files. 'kubectl apply' and GitOps tools send both, in the order of the files, and report success.
 
 var twiceRules = []Rule{
-	{"catalog/twice", Error, "an object stands once in a catalog", "remove one of them: if the catalog is applied, the last one wins"},
+	{"catalog/twice", Error, "a catalog contains an object only once", "remove one of them: if the catalog is applied, the last one wins"},
 }
 
 // findDuplicates finds several objects of one key. Only the first one is tried: another one would hide the mistakes in the first.
@@ -64,7 +64,7 @@ func (l *linter) findDuplicates() {
 }
 
 var nameRules = []Rule{
-	{"catalog/name-length", Warning, "a name has at most 63 characters, as the value of a label has",
+	{"catalog/name-length", Warning, "a name has at most 63 characters, like the value of a label",
 		"choose a shorter name: revisions are labelled with it, and KubeVirt cannot create one for this name"},
 }
 
@@ -78,7 +78,8 @@ func (l *linter) findLongNames() {
 }
 
 var describedRules = []Rule{
-	{"label/description", Note, "an object says who made it, what it is called, and what it is for", "add the keys: dashboards and the catalog's page show them"},
+	{"label/description", Note, "labels and annotations of an object contain its vendor, display name and purpose",
+		"add the keys: dashboards and the catalog's page show them"},
 }
 
 // descriptions are the keys by which people choose an object. Preferences have the names of OpenShift's console, which reads no others.
@@ -118,8 +119,8 @@ var lifecycleRules = []Rule{
 	{"catalog/deprecated", Error, "label 'instancetype.kubevirt.io/deprecated' can be read", "correct the value: it has no effect"},
 	{"catalog/replaced-by", Error, "annotation 'kilnvm.io/replaced-by' can be read", "correct the value: it has no effect"},
 	{"catalog/obsolete-after", Error, "annotation 'kilnvm.io/obsolete-after' can be read", "correct the value: it has no effect"},
-	{"catalog/misplaced", Error, "the keys of a lifecycle stand where they are read", "move the key: it has no effect where it is"},
-	{"catalog/no-replacement", Warning, "what is deprecated or obsolete names its replacement",
+	{"catalog/misplaced", Error, "a key of the lifecycle is set where Kiln reads it", "move the key: it has no effect where it is"},
+	{"catalog/no-replacement", Warning, "a deprecated or obsolete object refers to its replacement",
 		"add the annotation kilnvm.io/replaced-by with the name of another object of this kind"},
 	{"catalog/replacement", Warning, "a replacement is in the catalog, and is neither deprecated nor obsolete", "name an active object of this kind"},
 }
@@ -154,7 +155,7 @@ func (l *linter) lintLifecycles() {
 }
 
 var sameSpecRules = []Rule{
-	{"catalog/same-spec", Warning, "two instancetypes differ in what a VM gets of them", "remove one of them, or make it the replacement of the other"},
+	{"catalog/same-spec", Warning, "the specs of two instancetypes differ", "remove one of them, or make it the replacement of the other"},
 }
 
 // findSameSpecs finds instancetypes that differ only in their names. After a renaming both names stay for a while, one with kilnvm.io/replaced-by, which is no

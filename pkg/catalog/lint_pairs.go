@@ -111,7 +111,7 @@ func requirementsText(o *Object) string {
 
 // bootRules judge whether a VM boots that names the object.
 var bootRules = []Rule{
-	{"catalog/boot", Error, "an object boots on each architecture that it names, or on one if it names none", "remove what is refused, or the architecture"},
+	{"catalog/boot", Error, "an object boots on each architecture that it lists, or on one if it lists none", "remove what is refused, or the architecture"},
 }
 
 // mostPartners is the number of instancetypes of a catalog with which a preference is tried on each architecture, besides an instancetype with exactly what the

@@ -27,10 +27,10 @@ var readingRules = []catalog.Rule{
 	{Name: ruleForeign, Severity: catalog.Note, Says: "a catalog contains only instancetypes and preferences",
 		Remedy: "move the object out of the folder: it is not published"},
 	{Name: ruleDuplicateKey, Severity: catalog.Error, Says: "a mapping contains a key only once", Remedy: "remove one of them: only the last one counts"},
-	{Name: ruleUnknownField, Severity: catalog.Error, Says: "the API has each field", Remedy: "correct the name of the field, or remove it"},
+	{Name: ruleUnknownField, Severity: catalog.Error, Says: "each field exists in the API", Remedy: "correct the name of the field, or remove it"},
 	{Name: ruleSchema, Severity: catalog.Error, Says: "the API server accepts each object",
 		Remedy: "correct the value: 'kubectl explain' shows the type of the field"},
-	{Name: ruleMetadata, Severity: catalog.Error, Says: "labels and annotations have the form that the API server asks for", Remedy: "correct the key or value"},
+	{Name: ruleMetadata, Severity: catalog.Error, Says: "the API server accepts labels and annotations", Remedy: "correct the key or value"},
 	{Name: ruleName, Severity: catalog.Error, Says: "the API server accepts each name", Remedy: "choose a name of lower-case letters, digits, '-' and '.'"},
 }
 
