@@ -109,7 +109,7 @@ func runController(ctx context.Context, o options) error {
 		return err
 	}
 	if !kubevirt {
-		if err := errors.Join(o.guests.registerPods(engine, o.Namespace, settings), o.addSnapshots(engine)); err != nil {
+		if err := errors.Join(o.guests.registerPods(ctx, engine, o.Namespace, settings), o.addSnapshots(engine)); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/certs"
 	"github.com/kilnvm/kiln/internal/command"
 	"github.com/kilnvm/kiln/internal/vmipod"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pod"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
@@ -16,8 +18,8 @@ import (
 
 // Values of --runtime.
 const (
-	runtimePod  = "pod"
-	runtimeNode = "node"
+	runtimePod  = string(config.RuntimePod)
+	runtimeNode = string(config.RuntimeNode)
 )
 
 // guests are the flags about how guests run.
@@ -55,9 +57,10 @@ func (g *guests) podSettings() (settings pod.Settings, err error) {
 	for _, name := range g.secrets {
 		settings.PullSecrets = append(settings.PullSecrets, corev1.LocalObjectReference{Name: name})
 	}
+	if err := config.CheckRuntime(g.runtime); err != nil {
+		return settings, err
+	}
 	switch {
-	case g.runtime != runtimePod && g.runtime != runtimeNode:
-		return settings, fmt.Errorf("--runtime is '%s': it must be '%s' or '%s'", g.runtime, runtimePod, runtimeNode)
 	case g.network != string(pod.Passt) && g.network != string(pod.Slirp):
 		return settings, fmt.Errorf("--guest-network is '%s': it must be '%s' or '%s'", g.network, pod.Passt, pod.Slirp)
 	case g.runtime == runtimePod && g.image == "":
@@ -76,9 +79,12 @@ func (g *guests) vmiFinalizers() []string {
 }
 
 // registerPods adds the controller of pods if guests run in pods. namespace is the namespace of the installation.
-func (g *guests) registerPods(engine *command.Engine, namespace string, settings pod.Settings) error {
+func (g *guests) registerPods(ctx context.Context, engine *command.Engine, namespace string, settings pod.Settings) error {
 	if g.runtime == runtimeNode {
 		return nil
+	}
+	if err := engine.Configuration.FollowStorageClasses(ctx); err != nil {
+		return err
 	}
 	var clients *vmipod.Clients
 	if g.authorities != "" {

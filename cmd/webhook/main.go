@@ -18,6 +18,7 @@ import (
 	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -44,7 +45,7 @@ func runWebhook(ctx context.Context, o options) error {
 	if err := installed.CheckGuests(o.guests); err != nil {
 		return err
 	}
-	if err := errors.Join(o.hook.Validate(), enforcement.CheckValue(o.enforcement)); err != nil {
+	if err := errors.Join(o.hook.Validate(), enforcement.CheckValue(o.enforcement), config.CheckRuntime(o.runtime)); err != nil {
 		return err
 	}
 	command.Log(o.LogLevel)
@@ -52,8 +53,13 @@ func runWebhook(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	engine.Configuration.KubeVirtVersion = o.version
+	engine.Configuration.KubeVirtVersion, engine.Configuration.Runtime = o.version, config.Runtime(o.runtime)
 	engine.Configuration.FollowKubeVirt(ctx, func(ctx context.Context) (bool, error) { return installed.RunsGuests(ctx, o.guests, engine.Live) })
+	if engine.Configuration.Now().Limits.RunsInPods() {
+		if err := engine.Configuration.FollowStorageClasses(ctx); err != nil {
+			return err
+		}
+	}
 	policies, err := watchObjects(ctx, engine)
 	if err != nil {
 		return err

@@ -16,12 +16,12 @@ import (
 // options are the flags. delay is how long the process continues to serve after a signal to stop. refusals is the level at which refused requests are logged.
 type options struct {
 	command.Process
-	address, certs, name, config, guests, enforcement string
-	version                                           config.Version
-	hook                                              virtcontroller.Hook
-	clients                                           clients
-	delay                                             time.Duration
-	refusals                                          slog.Level
+	address, certs, name, config, guests, runtime, enforcement string
+	version                                                    config.Version
+	hook                                                       virtcontroller.Hook
+	clients                                                    clients
+	delay                                                      time.Duration
+	refusals                                                   slog.Level
 }
 
 // addFlags defines the flags.
@@ -41,6 +41,8 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 		"common names of client certificates that are answered, with --client-ca-file; empty for all of its authorities")
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
 	flags.StringVar(&o.guests, "guests", installed.Auto, installed.Usage+". Use the value of the controller")
+	flags.StringVar(&o.runtime, "runtime", string(config.RuntimePod), "how guests run, if KubeVirt does not run them: use the value of the controller. With '"+
+		string(config.RuntimePod)+"', a VM that no pod starts is refused; with '"+string(config.RuntimeNode)+"' it is not")
 	flags.TextVar(&o.version, "kubevirt-version", config.Version(0), installed.VersionUsage)
 	flags.StringVar(&o.hook.Image, "hook-image", "", "image of the launcher, by which guests that KubeVirt runs find their recorded hardware again: "+
 		"KubeVirt's gate Sidecar or Plugins must be on; empty for none")

@@ -33,7 +33,7 @@ func auditCommand(s *cmdutil.Session) *cobra.Command {
 			"The exit status is 0 if nothing would be refused, 1 if something would, and 2 if something cannot be read or judged.",
 		Example: "  kubectl kiln audit -A\n" +
 			"  kubectl get kubevirt,namespace,vm,vmi,vmipreset,vmf,vmcf,vmp,vmcp,controllerrevision -A -o yaml > dump.yaml\n" +
-			"  kubectl kiln audit -f dump.yaml --guests kubevirt -o json | jq -r '.objects[] | [.namespace, .name] | @tsv'",
+			"  kubectl kiln audit -f dump.yaml --runtime kubevirt -o json | jq -r '.objects[] | [.namespace, .name] | @tsv'",
 		Args: cobra.NoArgs,
 	}
 	flags := cmd.Flags()

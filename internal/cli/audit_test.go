@@ -71,7 +71,7 @@ func TestAudit(t *testing.T) {
 		{"-f", dir},
 		append([]string{"-A"}, server.serve(t, auditedObjects()...)...),
 	} {
-		got := call(t, "", append([]string{"audit", "--guests", "kubevirt", "-o", "json"}, from...)...)
+		got := call(t, "", append([]string{"audit", "--runtime", "kubevirt", "-o", "json"}, from...)...)
 		var a audit.Audit
 		if err := json.Unmarshal([]byte(got.out), &a); err != nil || cmdutil.ExitStatus(got.err) != 1 {
 			t.Fatalf("%v, %v: %s%s", err, got.err, got.out, got.errOut)
@@ -105,7 +105,7 @@ func TestAuditText(t *testing.T) {
 	t.Parallel()
 	hostile := audited("disk", "devices: {}", `devices: {disks: [{name: "a\x1b[2J\n"}]}`)
 	_, file := write(t, hostile)
-	got := call(t, "", "audit", "--guests", "kubevirt", "-f", file)
+	got := call(t, "", "audit", "--runtime", "kubevirt", "-f", file)
 	for _, part := range []string{"RULE ", "shop vm/disk\n", "disks/", "all.yaml:10)", "1 object judged, 1 would be refused by "} {
 		if !strings.Contains(got.out+got.errOut, part) {
 			t.Errorf("'%s' is missing:\n%s%s", part, got.out, got.errOut)
@@ -161,7 +161,7 @@ func TestAuditReadsWhatItMay(t *testing.T) {
 		"virtualmachineinstances": "VirtualMachineInstance: ", "virtualmachines": "VirtualMachine: ", "namespaces": "the label kilnvm.io/admission of namespaces",
 	} {
 		server := apiServer{forbidden: []string{forbidden}}
-		got := call(t, "", append([]string{"audit", "-A", "--guests", "kubevirt"}, server.serve(t, auditedObjects()...)...)...)
+		got := call(t, "", append([]string{"audit", "-A", "--runtime", "kubevirt"}, server.serve(t, auditedObjects()...)...)...)
 		status := 2
 		if forbidden == "namespaces" {
 			status = 1
@@ -171,7 +171,7 @@ func TestAuditReadsWhatItMay(t *testing.T) {
 		}
 	}
 	server := apiServer{without: "instancetype.kubevirt.io"}
-	got := call(t, "", append([]string{"audit", "-A", "--guests", "kubevirt"}, server.serve(t, auditedObjects()[:2]...)...)...)
+	got := call(t, "", append([]string{"audit", "-A", "--runtime", "kubevirt"}, server.serve(t, auditedObjects()[:2]...)...)...)
 	if cmdutil.ExitStatus(got.err) != 1 {
 		t.Errorf("without instancetypes: %v\n%s%s", got.err, got.out, got.errOut)
 	}
@@ -200,7 +200,7 @@ func TestAuditOfABrokenDump(t *testing.T) {
 	if err := os.Symlink("/nowhere", filepath.Join(dir, "must-gather/link.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	got := call(t, "", "audit", "--guests", "kubevirt", "-f", dir, "-o", "json")
+	got := call(t, "", "audit", "--runtime", "kubevirt", "-f", dir, "-o", "json")
 	var a audit.Audit
 	if err := json.Unmarshal([]byte(got.out), &a); err != nil || cmdutil.ExitStatus(got.err) != 2 {
 		t.Fatalf("%v, %v: %.2000s", err, got.err, got.out+got.errOut)

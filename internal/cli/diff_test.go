@@ -107,9 +107,9 @@ func TestDiffOfTheBootDisk(t *testing.T) {
 		want  record.Verdict
 		moves bool
 	}{
-		{"with a record", []string{before, after, "--guests", "kiln"}, record.NeedsRestart, false},
-		{"with hardware 'latest'", []string{before, latest, "--guests", "kiln"}, record.Breaks, true},
-		{"where KubeVirt runs the guest without Kiln's hook", []string{before, after, "--guests", "kubevirt"}, record.Breaks, true},
+		{"with a record", []string{before, after, "--runtime", "pod"}, record.NeedsRestart, false},
+		{"with hardware 'latest'", []string{before, latest, "--runtime", "pod"}, record.Breaks, true},
+		{"where KubeVirt runs the guest without Kiln's hook", []string{before, after, "--runtime", "kubevirt"}, record.Breaks, true},
 	} {
 		d, got := compare(t, c.args...)
 		moved := false

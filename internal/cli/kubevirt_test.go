@@ -23,14 +23,15 @@ func TestWhoRunsGuests(t *testing.T) {
 	t.Parallel()
 	object := besideKubeVirt[:strings.Index(besideKubeVirt, "---")]
 	for _, test := range []struct {
-		why, beside, guests string
-		kubevirt            bool
+		why, beside, runtime string
+		kubevirt             bool
 	}{
 		{"nothing says it", "", "", false},
 		{"KubeVirt is installed", besideKubeVirt, "", true},
 		{"KubeVirt is a configuration", object, "", false},
 		{"the flag says KubeVirt", "", "kubevirt", true},
-		{"the flag says Kiln", besideKubeVirt, "kiln", false},
+		{"the flag says pods of Kiln", besideKubeVirt, "pod", false},
+		{"the flag says bare machines", besideKubeVirt, "node", false},
 		{"the flag says what is the case", besideKubeVirt, "auto", true},
 	} {
 		documents := []string{plain}
@@ -39,8 +40,8 @@ func TestWhoRunsGuests(t *testing.T) {
 		}
 		_, file := write(t, documents...)
 		args := []string{"explain", "-f", file}
-		if test.guests != "" {
-			args = append(args, "--guests", test.guests)
+		if test.runtime != "" {
+			args = append(args, "--runtime", test.runtime)
 		}
 		got := call(t, "", args...)
 		if filled := strings.Contains(got.out, `type: "q35"`) && !strings.Contains(got.out, "default (machine)"); got.err != nil || filled != test.kubevirt ||
@@ -49,8 +50,8 @@ func TestWhoRunsGuests(t *testing.T) {
 		}
 	}
 	_, file := write(t, plain)
-	if got := call(t, "", "explain", "-f", file, "--guests", "both"); cmdutil.ExitStatus(got.err) != 2 ||
-		!strings.Contains(got.err.Error(), "--guests is 'both'") {
+	if got := call(t, "", "explain", "-f", file, "--runtime", "both"); cmdutil.ExitStatus(got.err) != 2 ||
+		!strings.Contains(got.err.Error(), "--runtime is 'both'") {
 		t.Errorf("a word that is no value: %v", got.err)
 	}
 }
@@ -63,7 +64,7 @@ func TestRejectedBesideKubeVirt(t *testing.T) {
 	if got := call(t, "", "validate", "-f", file); got.err != nil {
 		t.Errorf("Kiln: %v %s", got.err, got.errOut)
 	}
-	if got := call(t, "", "validate", "-f", file, "--guests", "kubevirt"); cmdutil.ExitStatus(got.err) != 1 ||
+	if got := call(t, "", "validate", "-f", file, "--runtime", "kubevirt"); cmdutil.ExitStatus(got.err) != 1 ||
 		!strings.Contains(got.errOut, "spec.template.metadata.annotations[kilnvm.io/numa-cells]: Forbidden: KubeVirt runs the guest") {
 		t.Errorf("KubeVirt: %v %s", got.err, got.errOut)
 	}
@@ -110,7 +111,7 @@ func TestWhatKubeVirtFilledStays(t *testing.T) {
 			"{uuid: 1f0c1f6e-6d2a-4c7b-9a43-8f3e1d2c7b6a, serial: 2f0c1f6e-6d2a-4c7b-9a43-8f3e1d2c7b6a}\n").Replace(plain)
 	_, before := write(t, stored)
 	_, after := write(t, plain)
-	d, got := compare(t, before, after, "--guests", "kubevirt")
+	d, got := compare(t, before, after, "--runtime", "kubevirt")
 	if got.err != nil || d.Verdict != record.Compatible || len(d.Changes) > 0 || d.Rollout == nil || len(d.Rollout.Warnings()) > 0 {
 		t.Errorf("%v: %+v %+v", got.err, d.Changes, d.Rollout)
 	}

@@ -81,7 +81,7 @@ func TestFieldsOfANewerAPI(t *testing.T) {
 	}
 	dir, _ := write(t, newerVM, namespace)
 	for _, from := range [][]string{{"-f", dir}, append([]string{"-A"}, flags...)} {
-		got := call(t, "", append([]string{"audit", "--guests", "kubevirt", "-o", "json"}, from...)...)
+		got := call(t, "", append([]string{"audit", "--runtime", "kubevirt", "-o", "json"}, from...)...)
 		var a audit.Audit
 		if err := json.Unmarshal([]byte(got.out), &a); err != nil || got.err != nil || a.Judged == nil || len(a.Objects) > 0 {
 			t.Errorf("audit %v: %v, %v: %s%s", slices.Clip(from), err, got.err, got.out, got.errOut)

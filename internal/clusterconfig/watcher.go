@@ -15,6 +15,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,6 +44,9 @@ type Watcher struct {
 	Mapper meta.RESTMapper
 	Log    logr.Logger
 
+	// Runtime is how Kiln runs guests. It is empty in programs that do not judge guests by it.
+	Runtime config.Runtime
+
 	// findKubeVirt is the argument of FollowKubeVirt, nil if Kiln runs the guests. runByKubeVirt is its last answer.
 	findKubeVirt  func(context.Context) (bool, error)
 	runByKubeVirt bool
@@ -52,13 +56,18 @@ type Watcher struct {
 	inForce atomic.Pointer[inForce]
 	// data is the content of the file when it was read last.
 	data []byte
-	// objects and profiles are the watches of KubeVirt objects and FrontendProfiles. They are nil until the cluster serves the kind.
-	objects, profiles atomic.Pointer[registration]
+	// objects, profiles and classes are the watches of KubeVirt objects, FrontendProfiles and StorageClasses. They are nil until the cluster serves the kind,
+	// and classes until somebody asks for it.
+	objects, profiles, classes atomic.Pointer[registration]
+	// followsClasses is set by FollowStorageClasses.
+	followsClasses bool
 
 	mutex sync.Mutex
 	// read is the configuration that was read last, without FrontendProfile; nil before the first. known are the FrontendProfiles that were read last.
 	read  *Reading
 	known []v1alpha1.FrontendProfile
+	// defaultClass is the name of the default StorageClass, empty if the cluster has none.
+	defaultClass string
 	// tlsChanged is closed when TLS of read changes; nil until somebody asks.
 	tlsChanged chan struct{}
 }
@@ -84,6 +93,9 @@ func (w *Watcher) Load(ctx context.Context) error {
 	var err error
 	if w.FrontendProfiles {
 		err = w.watchKind(ctx, watchedKind{&v1alpha1.FrontendProfile{}, v1alpha1.GroupVersion.WithKind(v1alpha1.KindFrontendProfile), &w.profiles, w.readProfiles})
+	}
+	if w.followsClasses {
+		err = errors.Join(err, w.watchKind(ctx, watchedKind{&storagev1.StorageClass{}, storagev1.SchemeGroupVersion.WithKind("StorageClass"), &w.classes, w.readClasses}))
 	}
 	if w.File != "" {
 		return errors.Join(err, w.readFile())
@@ -120,7 +132,7 @@ func (w *Watcher) checkKubeVirt(ctx context.Context) {
 
 // Synced reports whether the configuration that was in the cluster at the start has been read.
 func (w *Watcher) Synced() bool {
-	for _, begun := range []*registration{w.objects.Load(), w.profiles.Load()} {
+	for _, begun := range []*registration{w.objects.Load(), w.profiles.Load(), w.classes.Load()} {
 		if begun != nil && !(*begun).HasSynced() {
 			return false
 		}
@@ -286,7 +298,8 @@ func (w *Watcher) putDefaultsInForce() {
 // putInForce puts the configuration with the FrontendProfile in force. The mutex must be locked.
 func (w *Watcher) putInForce() {
 	cluster := w.withoutProfile().WithFrontendProfiles(w.known)
-	cluster.Limits.KubeVirtGuests = w.runByKubeVirt
+	cluster.Limits.KubeVirtGuests, cluster.Limits.Runtime = w.runByKubeVirt, w.Runtime
+	cluster.Pods.StateClass = cmp.Or(cluster.Pods.StateClass, w.defaultClass)
 	w.now.Store(&cluster)
 	w.inForce.Store(newInForce(cluster, nameOf(config.FrontendInForce(w.known))))
 }

@@ -32,6 +32,23 @@ func TestPodWarnings(t *testing.T) {
 		},
 		"state that outlives pods": {spec: "domain: {devices: {tpm: {persistent: true}}}", change: func(c *config.Cluster) { c.Pods.StateClass = "fast" }},
 		"beside KubeVirt":          {spec: "domain: {cpu: {realtime: {}}}", change: func(c *config.Cluster) { c.Limits.KubeVirtGuests = true }},
+		"on bare machines":         {spec: "domain: {cpu: {realtime: {}}}", change: func(c *config.Cluster) { c.Limits.Runtime = config.RuntimeNode }},
+		"no effect in a pod": {
+			spec: "accessCredentials: [{}]\nevictionStrategy: LiveMigrate", change: func(c *config.Cluster) { c.Limits.Runtime = config.RuntimePod },
+			want: []string{
+				"accessCredentials[0] has no effect: put keys and passwords into the cloud-init data",
+				"evictionStrategy has no effect: a guest is shut down when its node is drained, and not migrated",
+			},
+		},
+		"four have no effect": {
+			spec: "accessCredentials: [{}, {}, {}, {}]", change: func(c *config.Cluster) { c.Limits.Runtime = config.RuntimePod },
+			want: []string{
+				"accessCredentials[0] has no effect: put keys and passwords into the cloud-init data",
+				"accessCredentials[1] has no effect: put keys and passwords into the cloud-init data",
+				"accessCredentials[2] has no effect: put keys and passwords into the cloud-init data",
+				"further fields that have no effect in a pod: 1; 'kubectl kiln validate --runtime pod' lists them",
+			},
+		},
 		"what nodes may allow": {
 			spec: "domain: {devices: {interfaces: [{name: a, sriov: {}}, {name: b, bridge: {}}]}}\n" +
 				"networks: [{name: a, multus: {networkName: x}}, {name: b, multus: {networkName: z}}]",
@@ -47,7 +64,7 @@ func TestPodWarnings(t *testing.T) {
 			if c.change != nil {
 				c.change(&cluster)
 			}
-			if diff := cmp.Diff(c.want, podWarnings(vmi, cluster, nobody)); diff != "" {
+			if diff := cmp.Diff(c.want, (Reviewer{}).podWarnings(vmi, cluster, nobody)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -59,10 +76,10 @@ func TestPodWarnings(t *testing.T) {
 	}
 	realtime := &v1.VirtualMachineInstance{Spec: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{CPU: &v1.CPU{Realtime: &v1.Realtime{}}}}}
 	want := []string{"no pod starts this guest: instancetype 'rt1' sets domain.cpu.realtime" + see}
-	if diff := cmp.Diff(want, podWarnings(realtime, config.Default(), theirs)); diff != "" {
+	if diff := cmp.Diff(want, (Reviewer{}).podWarnings(realtime, config.Default(), theirs)); diff != "" {
 		t.Errorf("what an instancetype sets (-want +got):\n%s", diff)
 	}
-	if got := podWarnings(nil, config.Cluster{}, nobody); got != nil {
+	if got := (Reviewer{}).podWarnings(nil, config.Cluster{}, nobody); got != nil {
 		t.Errorf("no VMI: %q", got)
 	}
 }

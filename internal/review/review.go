@@ -33,6 +33,8 @@ type Reviewer struct {
 	KubeVirt KubeVirt
 	// Now returns the time by which instancetypes and preferences become obsolete; nil for the clock of this machine.
 	Now func() time.Time
+	// EachEffect returns a warning for each field that has no effect in a pod. Without it, a review returns three, and the number of the others.
+	EachEffect bool
 	// Stored means that the reviewed objects exist already. VMs and VMIs are not refused for obsolete references or violated policies; these are warnings.
 	// References of snapshots, restores and clones are not judged.
 	Stored bool
@@ -110,7 +112,7 @@ func (r Reviewer) runVMStage1(ctx context.Context, reviewed VM, asker Asker) (VM
 	reviewed.Warnings = slices.Concat(reviewed.Resolved.Warnings, reviewed.Warnings)
 	if reviewed.Allowed() && !reviewed.Unknown() {
 		setters := func() func(string) string { return admit.Setters(reviewed.Meant, reviewed.Input) }
-		reviewed.Warnings = append(reviewed.Warnings, podWarnings(reviewed.Explicit, reviewed.configuration, setters)...)
+		reviewed.Warnings = append(reviewed.Warnings, r.podWarnings(reviewed.Explicit, reviewed.configuration, setters)...)
 	}
 	return reviewed, ctx.Err()
 }

@@ -91,7 +91,7 @@ func (r Reviewer) runVMIStage1(ctx context.Context, vmi *v1.VirtualMachineInstan
 	reviewed.Merged.Warnings = slices.Concat(reviewed.Resolved.Warnings, reviewed.Merged.Warnings)
 	reviewed.Verdict = reviewed.Merged
 	if reviewed.Allowed() {
-		judged := judgeExplicit(reviewed.Explicit, vmi, reviewed.Input)
+		judged := r.judgeExplicit(reviewed.Explicit, vmi, reviewed.Input)
 		reviewed.Errors, reviewed.Warnings = judged.Errors, slices.Concat(reviewed.Merged.Warnings, judged.Warnings)
 	}
 	return reviewed, ctx.Err()
@@ -101,7 +101,7 @@ func (r Reviewer) runVMIStage1(ctx context.Context, vmi *v1.VirtualMachineInstan
 // error means that there is no verdict.
 func (r Reviewer) ReviewExplicitVMI(ctx context.Context, explicit *v1.VirtualMachineInstance, asker Asker) (admit.Verdict, error) {
 	reviewed := VMI{given: explicit, Explicit: explicit, Input: admit.Input{Cluster: r.Configuration(), User: asker.Name}}
-	reviewed.Verdict = judgeExplicit(explicit, explicit, reviewed.Input)
+	reviewed.Verdict = r.judgeExplicit(explicit, explicit, reviewed.Input)
 	policies, err := r.currentPolicies()
 	if err != nil || len(policies) == 0 { // only policies read what the VMI is pinned to
 		return reviewed.Verdict, err

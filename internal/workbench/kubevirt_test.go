@@ -26,12 +26,12 @@ func TestHiddenMaker(t *testing.T) {
 	t.Parallel()
 	in := loaded(t, plain, "apiVersion: kubevirt.io/v1\nkind: KubeVirt\nmetadata: {name: kubevirt, namespace: kubevirt}\n")
 	in.Reader, in.OfCluster = hidden{in.Reader}, true
-	for guests, kubevirt := range map[string]bool{"": false, "auto": false, "kiln": false, "kubevirt": true} {
-		bench := &Bench{Guests: guests}
-		for _, warned := range []bool{guests == "" || guests == "auto", false} { // once
+	for runtime, kubevirt := range map[string]bool{"": false, "auto": false, "pod": false, "node": false, "kubevirt": true} {
+		bench := &Bench{Runtime: runtime}
+		for _, warned := range []bool{runtime == "" || runtime == "auto", false} { // once
 			read, warnings, err := bench.Configuration(t.Context(), in)
-			if err != nil || read.Limits.KubeVirtGuests != kubevirt || (len(warnings) == 1) != warned || warned && !strings.Contains(warnings[0], "--guests kubevirt") {
-				t.Errorf("--guests=%s: KubeVirt runs guests: %t, %q, %v", guests, read.Limits.KubeVirtGuests, warnings, err)
+			if err != nil || read.Limits.KubeVirtGuests != kubevirt || (len(warnings) == 1) != warned || warned && !strings.Contains(warnings[0], "--runtime kubevirt") {
+				t.Errorf("--runtime=%s: KubeVirt runs guests: %t, %q, %v", runtime, read.Limits.KubeVirtGuests, warnings, err)
 			}
 		}
 	}
@@ -40,11 +40,11 @@ func TestHiddenMaker(t *testing.T) {
 // TestNamespaceWithoutAdmission: a verdict says that no webhook gives it, in a namespace from which admission is absent beside KubeVirt.
 func TestNamespaceWithoutAdmission(t *testing.T) {
 	t.Parallel()
-	for label, guests := range map[string]string{"disabled": "kubevirt", "warn": "kubevirt", "disabled ": "kiln"} {
+	for label, guests := range map[string]string{"disabled": "kubevirt", "warn": "kubevirt", "disabled ": "pod"} {
 		in := loaded(t, plain, "apiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {kilnvm.io/admission: "+label+"}}\n")
 		in.Named = in.Named[:1]
 		in.Named[0].SetNamespace("default")
-		reviewed, err := (&Bench{Guests: guests}).Review(t.Context(), in, nil)
+		reviewed, err := (&Bench{Runtime: guests}).Review(t.Context(), in, nil)
 		if err != nil || len(reviewed.Objects) != 1 {
 			t.Fatal(err, reviewed.Objects)
 		}

@@ -43,20 +43,26 @@ func (b *Bench) Configuration(ctx context.Context, in manifest.Inputs) (clusterc
 		return read, warnings, err
 	}
 	runs, more, err := b.kubeVirtGuests(ctx, in)
+	if err != nil {
+		return read, warnings, err
+	}
 	if runs {
 		assumed := read.Limits.Assumed
 		read.Cluster = read.BesideKubeVirt(b.KubeVirtVersion)
 		read.Limits.Assumed = assumed
 	}
 	read.Limits.KubeVirtGuests = runs
+	if _, read.Limits.Runtime, err = runtimeOf(b.Runtime); err != nil {
+		return read, warnings, err
+	}
 	if read.Source == "" && !in.OfCluster {
 		read.Limits.Assumed = true
 	}
 	if len(warnings) == 0 || b.Config != "" { // the warning about the KubeVirt object has the same reason
 		warnings = append(warnings, more...)
 	}
-	if err != nil || in.Reader == nil {
-		return read, warnings, err
+	if in.Reader == nil {
+		return read, warnings, nil
 	}
 	profiles, more, err := b.frontendProfiles(ctx, in)
 	read.Cluster = read.WithFrontendProfiles(profiles)
@@ -66,20 +72,20 @@ func (b *Bench) Configuration(ctx context.Context, in manifest.Inputs) (clusterc
 	return read, append(warnings, more...), err
 }
 
-// kubeVirtGuests reports whether KubeVirt runs guests: according to Guests, otherwise whether the inputs or the cluster have KubeVirt's virt-controller. If the
+// kubeVirtGuests reports whether KubeVirt runs guests: according to Runtime, otherwise whether the inputs or the cluster have KubeVirt's virt-controller. If the
 // user may not read it, the result is false, with a warning.
 func (b *Bench) kubeVirtGuests(ctx context.Context, in manifest.Inputs) (bool, []string, error) {
 	if known := b.kubevirt; known != nil {
 		return *known, nil, nil
 	}
-	guests := cmp.Or(b.Guests, installed.Auto)
-	if err := installed.CheckGuests(guests); err != nil || guests == installed.Auto && in.Reader == nil {
+	guests, _, err := runtimeOf(b.Runtime)
+	if err != nil || guests == installed.Auto && in.Reader == nil {
 		return false, nil, err
 	}
 	runs, err := installed.RunsGuests(ctx, guests, in.Reader)
 	var warnings []string
 	if apierrors.IsForbidden(err) {
-		warnings = b.forbiddenWarning("whether KubeVirt runs guests cannot be read, so Kiln is assumed to run them; otherwise use --guests kubevirt: %v", err)
+		warnings = b.forbiddenWarning("whether KubeVirt runs guests cannot be read, so Kiln is assumed to run them; otherwise use --runtime kubevirt: %v", err)
 		err = nil
 	}
 	if err == nil && in.OfCluster { // two files may have different answers

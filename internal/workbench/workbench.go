@@ -24,8 +24,8 @@ type Bench struct {
 	Policies []string
 	// User is the account that would send the objects to the API server. GuestPolicies may depend on it.
 	User authenticationv1.UserInfo
-	// Guests is the value of --guests: who runs guests. Empty means installed.Auto.
-	Guests string
+	// Runtime is the value of --runtime: who runs guests. Empty means RuntimeAuto.
+	Runtime string
 	// KubeVirtVersion is the value of --kubevirt-version. 0 stands for the version in the status of the KubeVirt object.
 	KubeVirtVersion config.Version
 	// Strict refuses references to objects that do not exist, and kinds that Kiln does not serve. Otherwise they are warnings.

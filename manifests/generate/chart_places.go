@@ -85,6 +85,7 @@ func webhookPlaces() []place {
 		at(container+"env.[name=HOOK_IMAGE].value", `{{ include "kiln.hook-image" . | quote }}`),
 		at(container+"env.[name=HOOK_PROTOCOL].value", "{{ .Values.kubevirt.hook }}"),
 		at(container+"env.[name=ENFORCEMENT].value", "{{ .Values.admission.enforcement }}"),
+		at(container+"env.[name=RUNTIME].value", "{{ .Values.runtime }}"),
 		at(container+"args.-", when(asksClients, "- --client-ca-file=/etc/kiln/client-ca/ca.crt")),
 		at(container+"args.-", with(".Values.clientCertificates.allowedNames", `- --client-allowed-names={{ join "," . }}`)),
 		at(container+"volumeMounts.-", when(asksClients, "- {name: client-ca, mountPath: /etc/kiln/client-ca, readOnly: true}")),

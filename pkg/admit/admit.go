@@ -81,7 +81,7 @@ func JudgeMade(explicit, written *v1.VirtualMachineInstance, in Input) Verdict {
 
 // judgeGuest returns the errors and warnings about an explicit VMI. A field with an error has no warnings.
 func judgeGuest(vmi *v1.VirtualMachineInstance, in Input) (field.ErrorList, []validate.Warning) {
-	errs := append(validate.Guest(vmi, in.Cluster.Limits, nil), validate.VMI(vmi)...)
+	errs := slices.Concat(validate.Guest(vmi, in.Cluster.Limits, nil), validate.VMI(vmi), in.refusedByRuntime(vmi, nil))
 	errs = sortByField(validate.Causes(validate.For(in.User, in.Cluster.Limits, errs)), reflect.TypeFor[v1.VirtualMachineInstance]())
 	return errs, withoutRefusedFields(errs, "", validate.Warnings(vmi, in.Cluster.Limits))
 }
@@ -116,6 +116,9 @@ func judgeVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, 
 		verdict.Warnings, warned = append(verdict.Warnings, merged.Warnings...), validate.Warnings(explicit, in.Cluster.Limits)
 	}
 	judged := validate.For(in.User, in.Cluster.Limits, validate.Known(draft, in.Cluster.Limits, templatePath))
+	if draft.Written == nil {
+		judged = append(judged, in.refusedByRuntime(explicit, templatePath)...)
+	}
 	verdict.Errors = append(verdict.Errors, withoutConflicts(judged, conflicts)...)
 	verdict.Errors = validate.Most(validate.Causes(verdict.Errors))
 	if warned = withoutRefusedFields(verdict.Errors, templatePrefix, warned); len(verdict.Errors)+len(warned) > 0 {

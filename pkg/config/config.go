@@ -4,6 +4,8 @@
 package config
 
 import (
+	"fmt"
+
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -57,10 +59,32 @@ type Limits struct {
 	// KubeVirtGuests means that KubeVirt, beside Kiln, makes VMIs and runs their guests. VMs with features that only Kiln's launcher supports are refused or get
 	// a warning.
 	KubeVirtGuests bool
+	// Runtime is how guests run that KubeVirt does not run. It is empty if that is not known, such as offline.
+	Runtime Runtime
 	// Assumed means that the configuration was not read from a cluster, such as offline. There are then no warnings about what the configuration lacks.
 	Assumed bool
 	Gates   Gates
 }
+
+// Runtime is how Kiln runs guests.
+type Runtime string
+
+// Runtimes. RuntimePod makes a pod of each VMI: a VM that no pod starts is refused. RuntimeNode leaves VMIs to 'launcher node' on bare machines.
+const (
+	RuntimePod  Runtime = "pod"
+	RuntimeNode Runtime = "node"
+)
+
+// CheckRuntime returns an error for a value of --runtime that does not exist.
+func CheckRuntime(value string) error {
+	if runtime := Runtime(value); runtime != RuntimePod && runtime != RuntimeNode {
+		return fmt.Errorf("--runtime is '%s': it must be '%s' or '%s'", value, RuntimePod, RuntimeNode)
+	}
+	return nil
+}
+
+// RunsInPods reports whether guests run in Kiln's pods.
+func (l Limits) RunsInPods() bool { return l.Runtime == RuntimePod && !l.KubeVirtGuests }
 
 // FrontendDefaults are values that a guest sees and no field of the API governs. They have one version together.
 type FrontendDefaults struct {

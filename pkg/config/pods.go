@@ -23,7 +23,8 @@ type Pods struct {
 	MemoryOvercommit int
 	// OverheadRatio is additionalGuestMemoryOverheadRatio; 0 if it is not set.
 	OverheadRatio float64
-	// StateClass is vmStateStorageClass. If it is empty, VMs cannot have EFI variables or TPM state that outlive a pod.
+	// StateClass is vmStateStorageClass or, if that is not set, the default StorageClass of the cluster. If it is empty, VMs cannot have EFI variables or TPM
+	// state that outlive a pod.
 	StateClass string
 	// PullPolicy is imagePullPolicy, for the launcher's image. Empty means Kubernetes' default.
 	PullPolicy corev1.PullPolicy

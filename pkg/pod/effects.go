@@ -34,9 +34,18 @@ func Effects() []Effect {
 		hostDeviceEffects, deviceEffects, securityEffects, schedulingEffects)
 }
 
-// Judge returns the fields of an explicit VMI because of which no pod can start the guest, whatever the administrator allows on the nodes. It runs before there
-// is a pod, so it knows neither claims nor NetworkAttachmentDefinitions. stateClass is vmStateStorageClass of KubeVirt's configuration, or empty.
-func Judge(vmi *v1.VirtualMachineInstance, stateClass string) field.ErrorList {
+// NoEffect is a field of a VMI that has no effect in a pod.
+type NoEffect struct {
+	// Path starts at the VMI.
+	Path *field.Path
+	// Reason completes the sentence that begins with the path.
+	Reason string
+}
+
+// Judge returns the fields of an explicit VMI because of which no pod can start the guest, whatever the administrator allows on the nodes, and the fields that
+// have no effect in a pod. It runs before there is a pod, so it knows neither claims nor NetworkAttachmentDefinitions. stateClass is the storage class of
+// states that outlive a pod, or empty.
+func Judge(vmi *v1.VirtualMachineInstance, stateClass string) (refused field.ErrorList, without []NoEffect) {
 	path := field.NewPath("spec")
 	in := Input{VMI: vmi, NetworkResources: map[string]string{}, Settings: Settings{
 		Network: Passt, Taps: true, LockedMemory: true, StateClass: stateClass,
@@ -46,22 +55,21 @@ func Judge(vmi *v1.VirtualMachineInstance, stateClass string) field.ErrorList {
 			in.NetworkResources[network.Multus.NetworkName] = fmt.Sprintf("example.org/network-%d", i)
 		}
 	}
-	_, errs := applyEffects(guest{Input: in, spec: &vmi.Spec, path: path, domain: path.Child("domain")})
-	return errs
+	return applyEffects(guest{Input: in, spec: &vmi.Spec, path: path, domain: path.Child("domain")})
 }
 
-// applyEffects returns warnings and errors for the fields of a VMI that are in the table, in the order of the table, then of positions.
-func applyEffects(g guest) (warnings []string, errs field.ErrorList) {
+// applyEffects returns the fields of a VMI that are in the table, in the order of the table, then of positions.
+func applyEffects(g guest) (refused field.ErrorList, without []NoEffect) {
 	for _, e := range Effects() {
 		for _, at := range e.found(g) {
 			if e.Verdict == Refused {
-				errs = append(errs, field.Forbidden(at, e.Reason))
+				refused = append(refused, field.Forbidden(at, e.Reason).WithOrigin("runtime/pod"))
 			} else {
-				warnings = append(warnings, at.String()+" "+e.Reason)
+				without = append(without, NoEffect{at, e.Reason})
 			}
 		}
 	}
-	return warnings, errs
+	return refused, without
 }
 
 // pathIf returns a list with the path if a condition holds, else nil.

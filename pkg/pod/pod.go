@@ -124,7 +124,11 @@ func New(in Input) (Result, field.ErrorList) {
 	path := field.NewPath("spec")
 	in.VMI, in.Network = in.VMI.DeepCopy(), cmp.Or(in.Network, Passt)
 	g := guest{Input: in, spec: &in.VMI.Spec, path: path, domain: path.Child("domain")}
-	warnings, errs := applyEffects(g)
+	errs, without := applyEffects(g)
+	var warnings []string
+	for _, field := range without {
+		warnings = append(warnings, field.Path.String()+" "+field.Reason)
+	}
 	storage, missing := g.mountStorage()
 	if errs = slices.Concat(errs, missing, g.missingNetworks()); len(errs) > 0 {
 		return Result{Warnings: warnings}, errs

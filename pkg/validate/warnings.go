@@ -111,6 +111,9 @@ func Warnings(vmi *v1.VirtualMachineInstance, limits config.Limits) []Warning {
 		found.addWarning([]string{"domain.features.hyperv"}, "features.hyperv has no effect on architecture 'arm64'")
 	}
 	found = append(found, unknownKeyWarnings(vmi.Annotations)...)
+	if !limits.KubeVirtGuests && !limits.Assumed {
+		found = append(found, kubeVirtKeyWarnings(vmi.Annotations)...)
+	}
 	// Ignition reads JSON only, and stops the boot otherwise. The usual mistake is the YAML from which Butane makes that JSON.
 	if data := vmi.Annotations[v1.IgnitionAnnotation]; data != "" && !json.Valid([]byte(data)) {
 		found = append(found, ofAnnotation(v1.IgnitionAnnotation, "annotation '%s' is not JSON: Ignition will refuse it", v1.IgnitionAnnotation))

@@ -58,6 +58,26 @@ func unknownKeyWarnings(annotations map[string]string) (found []Warning) {
 	return found
 }
 
+// keysOfKubeVirt are the annotations of a VMI on which KubeVirt's virt-controller, virt-handler or virt-launcher acts, and Kiln does not, with the reason.
+// Annotations that only KubeVirt's own controllers write are left out.
+var keysOfKubeVirt = map[string]string{
+	"hooks.kubevirt.io/hookSidecars":      "Kiln starts no sidecars",
+	v1.CustomLibvirtLogFiltersAnnotation:  "Kiln does not change the log of libvirt",
+	v1.KeepLauncherAfterFailureAnnotation: "the pod of a guest ends with the guest",
+	v1.MemfdMemoryBackend:                 "a HostProfile sets the source of the memory",
+	v1.PauseGuestAgentProbesAnnotation:    "probes always ask the guest agent",
+}
+
+// kubeVirtKeyWarnings returns a warning for each annotation that has an effect in KubeVirt only.
+func kubeVirtKeyWarnings(annotations map[string]string) (found []Warning) {
+	for _, key := range slices.Sorted(maps.Keys(annotations)) {
+		if reason := keysOfKubeVirt[key]; reason != "" {
+			found = append(found, ofAnnotation(key, "annotation '%s' has no effect: %s", key, reason))
+		}
+	}
+	return found
+}
+
 // textsOf are what users read of warnings.
 func textsOf(warnings []Warning) (all []string) {
 	for _, w := range warnings {

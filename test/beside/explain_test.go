@@ -97,7 +97,7 @@ func (s space) foretold(manifests *unstructured.UnstructuredList) map[string]map
 	manifests.Items = append(manifests.Items, *kubevirt)
 	text, err := manifests.MarshalJSON()
 	s.ok(err)
-	return s.explain(string(text), "--guests", "kubevirt", "-f", "-")
+	return s.explain(string(text), "--runtime", "kubevirt", "-f", "-")
 }
 
 // explicable creates halted VMs and adds them to manifests: the VMs of explained, and examples that admission allows. It takes the examples with an

@@ -64,7 +64,11 @@ func (c *Cluster) runReplica(r *replica) error {
 	if c.Enforcement != "" {
 		args = append(args, "--enforcement", c.Enforcement)
 	}
-	r.process, _, err = c.startIn(c.Env, cmp.Or(r.program, "webhook"), args...)
+	program := cmp.Or(r.program, "webhook")
+	if program == "webhook" { // of this tree: earlier ones do not know the flag
+		args = append(args, "--runtime=node")
+	}
+	r.process, _, err = c.startIn(c.Env, program, args...)
 	return err
 }
 

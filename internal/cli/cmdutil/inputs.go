@@ -74,13 +74,13 @@ func (o *Inputs) AddContext(cmd *cobra.Command) {
 	o.AddConfig(cmd)
 }
 
-// AddConfig adds --config, --guests and --kubevirt-version. If the webhook was started with --config, the user must give the same file, because commands only
+// AddConfig adds --config, --runtime and --kubevirt-version. If the webhook was started with --config, the user must give the same file, because commands only
 // find a KubeVirt object.
 func (o *Inputs) AddConfig(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.Bench.Config, "config", "",
 		"file with KubeVirt's configuration, as the webhook's --config; default: the KubeVirt object among the files or in the cluster")
-	cmd.Flags().StringVar(&o.Bench.Guests, "guests", installed.Auto, installed.Usage)
-	CompleteValues(cmd, "guests", installed.Auto, installed.Kiln, installed.KubeVirt)
+	cmd.Flags().StringVar(&o.Bench.Runtime, "runtime", workbench.RuntimeAuto, workbench.RuntimeUsage)
+	CompleteValues(cmd, "runtime", workbench.Runtimes...)
 	cmd.Flags().TextVar(&o.Bench.KubeVirtVersion, "kubevirt-version", config.Version(0), installed.VersionUsage)
 }
 

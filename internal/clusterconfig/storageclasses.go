@@ -1,0 +1,49 @@
+package clusterconfig
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	storagev1 "k8s.io/api/storage/v1"
+)
+
+// defaultClassAnnotation marks a default StorageClass. Source: storage.k8s.io, IsDefaultStorageClassAnnotation of Kubernetes.
+const defaultClassAnnotation = "storageclass.kubernetes.io/is-default-class"
+
+// FollowStorageClasses makes the default StorageClass of the cluster the class of guest states (config.Pods.StateClass) if vmStateStorageClass is empty, as in
+// KubeVirt. The process needs the right to list and watch StorageClasses. Guests that run in pods need it, so it must not be called if KubeVirt runs the guests.
+func (w *Watcher) FollowStorageClasses(ctx context.Context) error {
+	w.followsClasses = true
+	return w.Load(ctx)
+}
+
+// readClasses reads the StorageClasses from the cache. An error leaves the last default in force.
+func (w *Watcher) readClasses(ctx context.Context) {
+	var classes storagev1.StorageClassList
+	if err := w.Cache.List(ctx, &classes); err != nil {
+		Failures.Inc()
+		w.Log.Error(err, "cannot read the StorageClasses; the previous default stays in force")
+		return
+	}
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if is := defaultClass(classes.Items); is != w.defaultClass {
+		w.defaultClass = is
+		w.putInForce()
+		w.Log.Info("the default StorageClass has changed", "name", is)
+	}
+}
+
+// defaultClass returns the name of the default StorageClass: the newest one, then the first by name, as Kubernetes' admission of claims. It is empty without a
+// default class.
+func defaultClass(classes []storagev1.StorageClass) string {
+	classes = slices.DeleteFunc(slices.Clone(classes), func(class storagev1.StorageClass) bool { return class.Annotations[defaultClassAnnotation] != "true" })
+	if len(classes) == 0 {
+		return ""
+	}
+	return slices.MinFunc(classes, func(a, b storagev1.StorageClass) int {
+		return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	}).Name
+}
