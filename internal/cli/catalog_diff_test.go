@@ -46,7 +46,7 @@ func TestCatalogDiff(t *testing.T) {
     spec.memory.guest: "4Gi" -> "8Gi"
     the memory changes from '4 GiB' to '8 GiB'
         on amd64, arm64, s390x; with no preference, linux
-    the NUMA nodes change from '0-7 with 4 GiB' to '0-7 with 8 GiB'
+    the NUMA nodes change from 'CPUs 0-7 with 4 GiB' to 'CPUs 0-7 with 8 GiB'
         on amd64; with no preference, linux
 `, 3, nil},
 		{"one", "more", "compatible: 0 added, 0 removed, 0 changed, 1 unchanged; no new version\n", 0, []string{"-l", "example.com/team=a"}},

@@ -175,7 +175,7 @@ func TestStatesNameDifferences(t *testing.T) {
 		{"memory and vCPUs", []string{edit.Replace(of.vm), of.vmi, of.hardware}, "\n1 template differs from 2 record: needs restart\n" +
 			"  the memory changes from '1 GiB' to '2 GiB'\n  the number of CPUs changes from '1' to '2'\n" +
 			"  the CPU topology changes from '4 sockets, 1 cores, 1 threads' to '8 sockets, 1 cores, 1 threads'\n" +
-			"  the NUMA nodes change from '0-3 with 1 GiB' to '0-7 with 2 GiB'\n"},
+			"  the NUMA nodes change from 'CPUs 0-3 with 1 GiB' to 'CPUs 0-7 with 2 GiB'\n"},
 		{"memory of a stopped VM", []string{edit.Replace(of.vm), of.hardware}, "\n1 template differs from 2 record in something that a record does not contain: " +
 			"memory, vCPUs, the CPU model or settings of devices\n"},
 		{"a paused start", []string{paused.vm, paused.vmi, paused.hardware}, "\n1 template differs from 2 record: needs restart\n" +

@@ -62,7 +62,7 @@ func TestCompare(t *testing.T) {
 		{"more memory", []string{small, linux}, []string{larger, linux}, record.NeedsRestart, Minor, []string{
 			"small changed: needs restart, minor", `  metadata.labels[instancetype.kubevirt.io/memory]: "4Gi" -> "8Gi"`, `  spec.memory.guest: "4Gi" -> "8Gi"`,
 			"  sees: the memory changes from '4 GiB' to '8 GiB' (no preference, linux)",
-			"  sees: the NUMA nodes change from '0-7 with 4 GiB' to '0-7 with 8 GiB' (no preference, linux)"}},
+			"  sees: the NUMA nodes change from 'CPUs 0-7 with 4 GiB' to 'CPUs 0-7 with 8 GiB' (no preference, linux)"}},
 		{"nothing that a guest sees", []string{linux, small}, []string{linux, changed(small, "spec: {", "spec: {schedulerName: other, ")}, record.Compatible, Patch,
 			[]string{"small changed: compatible, patch", `  spec.schedulerName: none -> "other"`}},
 		{"another bus", []string{small, linux}, []string{small, changed(linux, "virtio", "scsi")}, record.Breaks, Major, nil},
@@ -78,7 +78,7 @@ func TestCompare(t *testing.T) {
 		{"in a namespace", []string{ofNamespace("shop"), inNamespace(linux, "yard")}, []string{changed(ofNamespace("shop"), "{guest: 4Gi}", "{guest: 8Gi}"),
 			inNamespace(linux, "yard")}, record.NeedsRestart, Minor,
 			[]string{"small changed: needs restart, minor", `  spec.memory.guest: "4Gi" -> "8Gi"`, "  sees: the memory changes from '4 GiB' to '8 GiB' (no preference)",
-				"  sees: the NUMA nodes change from '0-7 with 4 GiB' to '0-7 with 8 GiB' (no preference)"}},
+				"  sees: the NUMA nodes change from 'CPUs 0-7 with 4 GiB' to 'CPUs 0-7 with 8 GiB' (no preference)"}},
 	} {
 		d := Compare(objects(t, test.before...), objects(t, test.after...), noon)
 		if d.Verdict != test.verdict || d.Step != test.step {

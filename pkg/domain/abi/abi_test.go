@@ -121,7 +121,7 @@ func TestProject(t *testing.T) {
 		{"the memory that it can get", `<memory `, `<maxMemory slots="16" unit="KiB">1048576</maxMemory><memory `,
 			[]string{"the memory changes its maximum from none to '1 GiB'"}},
 		{"NUMA nodes", `<clock`, `<cpu><numa><cell id="0" cpus="0" memory="1024" unit="KiB"/></numa></cpu><clock`,
-			[]string{"the CPU changes", "the NUMA nodes change from none to '0 with 1 MiB'"}},
+			[]string{"the CPU changes", "the NUMA nodes change from none to 'CPUs 0 with 1 MiB'"}},
 		{"CPUs", "<vcpu>1", "<vcpu>2", []string{"the number of CPUs changes from '1' to '2'"}},
 		{"a serial", "S-1", "S-2", []string{"the system information (SMBIOS) changes"}},
 		{"the path of a file of the firmware", "/s/a.json", "/t/b.json", nil},

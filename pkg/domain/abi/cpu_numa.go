@@ -31,7 +31,7 @@ func numaNodes(dom *libvirtxml.Domain) []record.NUMANode {
 func numaText(d *libvirtxml.Domain) string {
 	var lists []string
 	for _, cell := range numaOf(d).Cell {
-		lists = append(lists, cell.CPUs+" with "+formatMemory(uint64(cell.Memory)))
+		lists = append(lists, "CPUs "+cell.CPUs+" with "+formatMemory(uint64(cell.Memory)))
 	}
 	return strings.Join(lists, " | ")
 }
