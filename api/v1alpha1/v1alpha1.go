@@ -10,6 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
+// CommandLineVersion is the apiVersion of the documents that programs print with -o json. No API server serves their kinds.
+const CommandLineVersion = "cli.kilnvm.io/v1alpha1"
+
 var (
 	// GroupVersion of the kinds.
 	GroupVersion = schema.GroupVersion{Group: "kilnvm.io", Version: "v1alpha1"}

@@ -22,10 +22,9 @@ import (
 // judged are the documents of an answer that tell of a rejection.
 func judged(t *testing.T, got answer) (all []workbench.Judgement) {
 	t.Helper()
-	decoder := json.NewDecoder(strings.NewReader(got.out))
-	for decoder.More() {
+	for _, document := range items(t, got.out) {
 		var j workbench.Judgement
-		if err := decoder.Decode(&j); err != nil {
+		if err := json.Unmarshal(document, &j); err != nil {
 			t.Fatalf("%v\n%s", err, got.out)
 		}
 		if j.Causes != nil && !j.Allowed {
@@ -54,22 +53,51 @@ func TestRejectionsAreDocuments(t *testing.T) {
 		if diff := cmp.Diff(want, judged(t, got)); diff != "" || cmdutil.ExitStatus(got.err) != 1 || got.errOut != "" {
 			t.Errorf("%q: %v, stderr '%s' (-want +got):\n%s", args, got.err, got.errOut, diff)
 		}
-		var one workbench.Judgement
+		var one struct {
+			APIVersion, Kind string
+			workbench.Judgement
+		}
 		got = call(t, "", append(args, "-o", "yaml")...)
 		if err := yaml.UnmarshalStrict([]byte(strings.TrimPrefix(got.out, "---\n")), &one); err != nil || cmdutil.ExitStatus(got.err) != 1 || got.errOut != "" {
 			t.Errorf("%q -o yaml: %v %v, stderr '%s'\n%s", args, err, got.err, got.errOut, got.out)
-		} else if diff := cmp.Diff(want[0], one); diff != "" {
+		} else if diff := cmp.Diff(want[0], one.Judgement); diff != "" || one.Kind != "Judgement" {
 			t.Errorf("%q -o yaml (-want +got):\n%s", args, diff)
 		}
 	}
 }
 
-// TestRejectionsBesideAnswers: the documents of one run are one stream.
+// items are the documents of an answer in JSON: the items of its list, or the answer itself.
+func items(t *testing.T, text string) []json.RawMessage {
+	t.Helper()
+	var one struct {
+		APIVersion, Kind string
+		Items            []json.RawMessage
+	}
+	if err := json.Unmarshal([]byte(text), &one); err != nil || one.APIVersion == "" || one.Kind == "" {
+		t.Fatalf("%v: one document with apiVersion and kind is wanted, got\n%s", err, text)
+	}
+	if one.Kind == "List" && one.APIVersion == "v1" {
+		return one.Items
+	}
+	return []json.RawMessage{json.RawMessage(text)}
+}
+
+// item is the only document of an answer.
+func item(t *testing.T, got answer) json.RawMessage {
+	t.Helper()
+	all := items(t, got.out)
+	if len(all) != 1 {
+		t.Fatalf("%d documents, want one: %v\n%s%s", len(all), got.err, got.out, got.errOut)
+	}
+	return all[0]
+}
+
+// TestRejectionsBesideAnswers: the documents of one run are one list.
 func TestRejectionsBesideAnswers(t *testing.T) {
 	t.Parallel()
 	_, file := write(t, size, conflicting, strings.Replace(plain, "name: web", "name: other", 1))
 	got := call(t, "", "expand", "-f", file, "-o", "json")
-	if refused := judged(t, got); len(refused) != 1 || !strings.Contains(got.out, `"kind": "VirtualMachineInstance"`) || cmdutil.ExitStatus(got.err) != 1 {
+	if refused := judged(t, got); len(refused) != 1 || !strings.Contains(got.out, `"kind": "VirtualMachineInstance"`) || !strings.Contains(got.out, `"kind": "Judgement"`) || cmdutil.ExitStatus(got.err) != 1 {
 		t.Errorf("want a rejection and a guest: %+v %v\n%s", refused, got.err, got.out)
 	}
 }

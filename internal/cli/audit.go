@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/audit"
@@ -49,7 +48,8 @@ func auditCommand(s *cmdutil.Session) *cobra.Command {
 	}
 	o.AddConfig(cmd)
 	o.AddPolicies(cmd)
-	o.AddOutput(cmd, "text", "text", "json", "yaml")
+	o.AddOutput(cmd, "text", "text", "wide", "name", "json", "yaml")
+	o.Answers(cmd, "Audit", audit.Audit{})
 	return cmd
 }
 
@@ -90,7 +90,18 @@ func (o *auditRun) printAudit(a *audit.Audit) (outcome error) {
 		outcome = cmdutil.ErrUnanswered
 	}
 	if o.Documents {
-		return errors.Join(o.Print(a), outcome)
+		return errors.Join(o.Print(*a), outcome)
+	}
+	if o.Output == "name" {
+		var names []string
+		for _, object := range a.Objects {
+			names = append(names, cmdutil.ResourceName(object.Kind, object.Name))
+		}
+		if err := o.PrintNames(names); err != nil {
+			return err
+		}
+		o.printCounts(a)
+		return outcome
 	}
 	if err := o.printRules(a); err != nil {
 		return err
@@ -128,16 +139,17 @@ func (o *auditRun) printRules(a *audit.Audit) error {
 	if len(a.Rules) == 0 {
 		return nil
 	}
-	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "RULE\tOBJECTS\tCREATE\tCHANGE\tSTART\tKUBEVIRT\tEXAMPLE\tSAYS")
+	var rows [][]string
 	for _, r := range a.Rules {
-		cells := []string{r.Rule, fmt.Sprint(r.Objects)}
+		row := []string{r.Rule, fmt.Sprint(r.Objects)}
 		for _, request := range audit.Requests {
-			cells = append(cells, fmt.Sprint(r.Refuses[request]))
+			row = append(row, fmt.Sprint(r.Refuses[request]))
 		}
-		fmt.Fprintln(table, cmdutil.PrintableCells(append(cells, string(r.KubeVirt), r.Example, r.Message)...))
+		rows = append(rows, append(row, string(r.KubeVirt), r.Example, r.Field, r.Message))
 	}
-	return table.Flush()
+	columns := slices.Concat(cmdutil.Columns("RULE", "OBJECTS", "CREATE", "CHANGE", "START", "KUBEVIRT", "EXAMPLE"), cmdutil.WideColumns("FIELD"),
+		cmdutil.Columns("SAYS"))
+	return o.PrintTable(columns, rows)
 }
 
 // printCounts prints on standard error what was judged, what could not be, and where Kiln refuses less.

@@ -70,11 +70,11 @@ func (o *captureRun) printHardware(r workbench.Reviewed, running workbench.Runni
 		if err != nil {
 			return err
 		}
-		return o.Print(taken)
+		return o.PrintManifest(taken, "")
 	}
 	taken, err := workbench.Capture(r, running, c.host)
 	if err != nil {
 		return o.PrintRefusal(err)
 	}
-	return o.Print(taken)
+	return o.PrintManifest(taken, "")
 }

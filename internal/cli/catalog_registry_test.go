@@ -179,6 +179,10 @@ func TestCommitOfCatalog(t *testing.T) {
 	if revision := found.Annotations["org.opencontainers.image.revision"]; len(revision) != 40 {
 		t.Errorf("the revision is %q", revision)
 	}
+	if out, _, err := called(t, "catalog", "inspect", repository+"a:1.0.0", "-o", "name", flag); err != nil ||
+		out != "virtualmachineclusterinstancetype.instancetype.kubevirt.io/small\n" {
+		t.Errorf("names: %v\n%s", err, out)
+	}
 	writeFile(t, filepath.Join(folder, "more.yaml"), linuxPreference)
 	_, errOut, err := called(t, "catalog", "push", folder, repository+"a:1.1.0", flag)
 	if err != nil || !strings.Contains(errOut, "not committed") {

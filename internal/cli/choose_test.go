@@ -81,7 +81,7 @@ func TestChoosing(t *testing.T) {
 		{"a preference of another namespace", "instancetypes --for virtualmachinepreference/elsewhere --gpus 1 --all", "" +
 			"NAME                             CPU   MEMORY   GPUS   FEATURES        FITS\n" +
 			"virtualmachineinstancetype/gpu   8     16Gi     1      hugepages 1Gi   no: is of another namespace\n", "", 0},
-		{"a template", "instancetypes -o jsonpath={range[*]}{.name}{\"\\t\"}{.memory}{\"\\n\"}{end} --for linux", "u1.large\t8Gi\ngpu\t16Gi\n", "", 0},
+		{"a template", "instancetypes -o jsonpath={range.items[*]}{.name}{\"\\t\"}{.memory}{\"\\n\"}{end} --for linux", "u1.large\t8Gi\ngpu\t16Gi\n", "", 0},
 		{"a wrong template", "instancetypes -o jsonpath={.name", "", "error: --output jsonpath='{.name': unclosed action", 2},
 		{"names for scripts", "instancetypes -o name --for linux", "u1.large\nvirtualmachineinstancetype/gpu\n", "", 0},
 		{"nothing", "instancetypes --min-cpu 100", "", "nothing in the catalog meets this; --all lists objects that do not fit, with the reason\n", 0},
@@ -153,19 +153,22 @@ func TestChoosingFromHostileFiles(t *testing.T) {
 func TestChoosingAsDocument(t *testing.T) {
 	t.Parallel()
 	_, file := write(t, offered)
-	var offers []struct {
-		Name, Lifecycle, ReplacedBy, Misses string
-		CPUs                                int
-		Fits                                bool
+	var list struct {
+		Kind  string
+		Items []struct {
+			Name, Lifecycle, ReplacedBy, Misses string
+			CPUs                                int
+			Fits                                bool
+		}
 	}
 	got := call(t, "", "instancetypes", "-f", file, "-o", "json", "--for", "linux", "--all", "--min-cpu", "1", "-l", "kilnvm.io/lifecycle")
-	if err := json.Unmarshal([]byte(got.out), &offers); err != nil || len(offers) != 2 {
+	if err := json.Unmarshal([]byte(got.out), &list); err != nil || list.Kind != "InstancetypeList" || len(list.Items) != 2 {
 		t.Fatalf("%v, %v:\n%s", got.err, err, got.out)
 	}
-	if o := offers[1]; o.Name != "u1.large" || o.Lifecycle != "deprecated" || o.ReplacedBy != "u2.large" || o.CPUs != 4 || !o.Fits || o.Misses != "" {
+	if o := list.Items[1]; o.Name != "u1.large" || o.Lifecycle != "deprecated" || o.ReplacedBy != "u2.large" || o.CPUs != 4 || !o.Fits || o.Misses != "" {
 		t.Errorf("got %+v", o)
 	}
-	if got := call(t, "", "preferences", "-f", file, "-o", "json", "-l", "none"); strings.TrimSpace(got.out) != "[]" {
+	if got := call(t, "", "preferences", "-f", file, "-o", "json", "-l", "none"); !strings.HasSuffix(got.out, "\"kind\": \"PreferenceList\",\n  \"items\": []\n}\n") {
 		t.Errorf("no offers are an empty list, got %s", got.out)
 	}
 }

@@ -97,7 +97,7 @@ func TestTheCatalogIsNotExpandedItself(t *testing.T) {
 	_, file := write(t, vm)
 	got := call(t, "", "expand", "-f", file, "--catalog", catalog, "-o", "json")
 	var vmi v1.VirtualMachineInstance
-	if got.err != nil || json.Unmarshal([]byte(got.out), &vmi) != nil || vmi.Spec.Domain.Memory.Guest.String() != "2Gi" {
+	if got.err != nil || json.Unmarshal(item(t, got), &vmi) != nil || vmi.Spec.Domain.Memory.Guest.String() != "2Gi" {
 		t.Errorf("one JSON object with the catalog's memory: %v\n%s%s", got.err, got.errOut, got.out)
 	}
 }
@@ -122,7 +122,7 @@ func TestRenderAnswersInJSON(t *testing.T) {
 	_, file := write(t, vm, size)
 	plain, packed := call(t, "", "render", "-f", file), call(t, "", "render", "-f", file, "-o", "json")
 	var got struct{ Object, Domain string }
-	if err := json.Unmarshal([]byte(packed.out), &got); packed.err != nil || err != nil {
+	if err := json.Unmarshal(item(t, packed), &got); packed.err != nil || err != nil {
 		t.Fatal(packed.err, err, packed.errOut)
 	}
 	if got.Object != "VirtualMachine shop/web" || got.Domain+"\n" != plain.out {
@@ -152,7 +152,7 @@ func TestValidateAnswersInJSON(t *testing.T) {
 	_, file := write(t, conflicting)
 	got := call(t, "", "validate", "-f", file, "--catalog", sizes, "-o", "json")
 	var judged workbench.Judgement
-	if err := json.Unmarshal([]byte(got.out), &judged); err != nil {
+	if err := json.Unmarshal(item(t, got), &judged); err != nil {
 		t.Fatalf("%v\n%s", err, got.out)
 	}
 	if !errors.Is(got.err, cmdutil.ErrRejected) || judged.Allowed || len(judged.Causes) != 1 ||

@@ -51,6 +51,7 @@ func diffCommand(s *cmdutil.Session) *cobra.Command {
 	}
 	o.AddContext(cmd)
 	o.AddOutput(cmd, "text", "text", "json", "yaml")
+	o.Answers(cmd, "Difference", guestdiff.Difference{})
 	return cmd
 }
 

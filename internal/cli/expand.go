@@ -31,7 +31,8 @@ func expandCommand(s *cmdutil.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "expand (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
 		Short: "Print the explicit VirtualMachineInstance that each VM would boot",
-		Long: "Print the explicit VirtualMachineInstance that each VM would boot, or the result of an earlier stage:\n\n" +
+		Long: "Print the explicit VirtualMachineInstance that each VM would boot, or the result of an earlier stage. 'virtctl expand' prints\n" +
+			"another object: the VM with the fields of its instancetype and preference, without presets and profiles.\n\n" +
 			"  admitted       the VM after admission: pinned, or expanded as instancetype.referencePolicy of --config requires\n" +
 			"  instancetype   its VMI with only the instancetype; the next stages are preference, presets, profiles and defaults\n" +
 			"  all            every stage, one document each",
@@ -84,5 +85,5 @@ func (o *expandRun) printGuest(document []byte, title string) error {
 	if title != "" {
 		title = "# " + title + "\n"
 	}
-	return o.PrintTitled(object, title)
+	return o.PrintManifest(object, title)
 }

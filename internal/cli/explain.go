@@ -28,14 +28,22 @@ func explainCommand(s *cmdutil.Session) *cobra.Command {
 			"preset, a profile and its bases, or a default with the pass that sets it. Then it lists the fields of preferences and presets\n" +
 			"that were not applied, each with the reason. A VMI that a VM created is explained by its VM and the revisions that it is pinned to.",
 		Example: "  kubectl kiln explain -f vm.yaml --catalog catalog/\n" +
-			"  kubectl kiln explain vm/web -o json | jq '.fields[] | select(.origin.kind == \"user\")'",
+			"  kubectl kiln explain vm/web -o json | jq '.items[].fields[] | select(.origin.kind == \"user\")'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return o.EachGuest(cmd, args, func(r workbench.Reviewed) error { return o.printExplanation(cmd.Context(), r) })
 		},
 	}
 	o.AddInputs(cmd)
 	o.AddOutput(cmd, "text", "text", "json", "yaml")
+	o.Answers(cmd, "Explanation", explanation{})
 	return cmd
+}
+
+// explanation is the document of one VM or VMI.
+type explanation struct {
+	Object string `json:"object"`
+	admit.Explanation
+	Frontend *workbench.Frontend `json:"frontend,omitempty"`
 }
 
 // printExplanation prints the tree of fields with their origins, then the fields that were not applied, then notes. In JSON and YAML, the list of fields that
@@ -49,11 +57,7 @@ func (o *explainRun) printExplanation(ctx context.Context, r workbench.Reviewed)
 		explained.NotApplied = []admit.Skipped{}
 	}
 	if o.Output != "text" {
-		return o.Print(struct {
-			Object string `json:"object"`
-			admit.Explanation
-			Frontend *workbench.Frontend `json:"frontend,omitempty"`
-		}{r.Name(), explained, r.Frontend()})
+		return o.Print(explanation{r.Name(), explained, r.Frontend()})
 	}
 	fmt.Fprintf(o.Out, "%s\n", r.Name())
 	rows, err := treeRows(explained.Fields)

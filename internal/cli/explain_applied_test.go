@@ -2,9 +2,7 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -164,7 +162,7 @@ func notApplied(t *testing.T, c candidate) map[string]string {
 	var explained struct {
 		NotApplied []struct{ Field, Reason string }
 	}
-	if err := json.Unmarshal([]byte(got.out), &explained); err != nil || got.err != nil {
+	if err := json.Unmarshal(item(t, got), &explained); err != nil || got.err != nil {
 		t.Fatalf("%v %v\n%s%s", err, got.err, got.out, got.errOut)
 	}
 	listed := map[string]string{}
@@ -209,15 +207,14 @@ func outcomes(t *testing.T, file string) (guests, verdicts map[string]string) {
 // documents are the JSON documents of an answer.
 func documents(t *testing.T, text string) (all []map[string]any) {
 	t.Helper()
-	for decoder := json.NewDecoder(strings.NewReader(text)); ; {
+	for _, document := range items(t, text) {
 		var object map[string]any
-		if err := decoder.Decode(&object); errors.Is(err, io.EOF) {
-			return all
-		} else if err != nil {
+		if err := json.Unmarshal(document, &object); err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
 		all = append(all, object)
 	}
+	return all
 }
 
 func canonical(t *testing.T, object any) string {

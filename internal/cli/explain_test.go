@@ -56,7 +56,7 @@ func TestExplainAnswersInJSON(t *testing.T) {
 		}
 		NotApplied []struct{ Field, Reason string }
 	}
-	if err := json.Unmarshal([]byte(got.out), &answer); err != nil || got.err != nil {
+	if err := json.Unmarshal(item(t, got), &answer); err != nil || got.err != nil {
 		t.Fatalf("%v %v\n%s%s", err, got.err, got.out, got.errOut)
 	}
 	if answer.Object != "VirtualMachine shop/web" || len(answer.NotApplied) != 2 {

@@ -42,9 +42,9 @@ func TestKustomizations(t *testing.T) {
 		t.Errorf("a patch that conflicts with the instancetype: %v\n%s%s", got.err, got.errOut, got.out)
 	}
 	var last workbench.Judgement
-	for decoder := json.NewDecoder(strings.NewReader(got.out)); decoder.More(); {
+	for _, document := range items(t, got.out) {
 		var judged workbench.Judgement
-		if err := decoder.Decode(&judged); err != nil {
+		if err := json.Unmarshal(document, &judged); err != nil {
 			t.Fatal(err)
 		}
 		if !judged.Allowed {

@@ -65,7 +65,7 @@ func TestFieldsOfANewerAPI(t *testing.T) {
 				Volumes []struct{ Later any }
 			}
 		}
-		if err := json.Unmarshal([]byte(got.out), &vmi); err != nil {
+		if err := json.Unmarshal(item(t, got), &vmi); err != nil {
 			t.Fatalf("%s: %v, %v: %s%s", stage, err, got.err, got.out, got.errOut)
 		}
 		spec := vmi.Spec

@@ -45,6 +45,7 @@ func policyTestCommand(s *cmdutil.Session) *cobra.Command {
 	}
 	o.AddConfig(cmd)
 	o.AddOutput(cmd, "text", "text", "json", "yaml")
+	o.Answers(cmd, "PolicyTestReport", policytest.Report{})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		files, err := manifest.ReadFolder(args[0], o.In)
 		if err != nil {

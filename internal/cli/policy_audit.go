@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/policyaudit"
@@ -53,7 +53,8 @@ func policyAuditCommand(s *cmdutil.Session) *cobra.Command {
 	flags.StringSliceVarP(&o.Files.Kustomizations, "kustomize", "k", nil, "directory with a kustomization that builds the objects")
 	o.AddContext(cmd)
 	o.AddPolicies(cmd)
-	o.AddOutput(cmd, "table", "table", "json", "yaml")
+	o.AddOutput(cmd, "table", "table", "wide", "name", "json", "yaml")
+	o.Answers(cmd, "PolicyAudit", policyaudit.Audit{})
 	return cmd
 }
 
@@ -92,18 +93,24 @@ func (o *policyAuditRun) printAudit(a policyaudit.Audit) (outcome error) {
 	if o.Documents {
 		return errors.Join(o.Print(a), outcome)
 	}
-	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
-	if len(a.Violations) > 0 {
-		fmt.Fprintln(table, "NAMESPACE\tNAME\tPOLICY\tMESSAGE\tFIELD")
-	}
+	var names []string
+	var rows [][]string
 	for _, v := range a.Violations {
-		cells := []string{v.Namespace, shortKind(v.Kind) + "/" + v.Name, v.Policy, v.Message, v.Field}
-		for i := range cells {
-			cells[i] = cmdutil.Printable(cells[i])
+		var actions []string
+		for _, action := range v.Actions {
+			actions = append(actions, string(action))
 		}
-		fmt.Fprintln(table, strings.Join(cells, "\t"))
+		if v.Failed {
+			actions = append(actions, "the policy cannot be evaluated")
+		}
+		rows = append(rows, []string{v.Namespace, shortKind(v.Kind) + "/" + v.Name, v.Policy, strings.Join(actions, ", "), v.Message, v.Field})
+		names = append(names, cmdutil.ResourceName(v.Kind, v.Name))
 	}
-	if err := table.Flush(); err != nil {
+	if o.Output == "name" {
+		return errors.Join(o.PrintNames(slices.Compact(names)), outcome)
+	}
+	columns := slices.Concat(cmdutil.Columns("NAMESPACE", "NAME", "POLICY"), cmdutil.WideColumns("ACTIONS"), cmdutil.Columns("MESSAGE", "FIELD"))
+	if err := o.PrintTable(columns, rows); err != nil {
 		return err
 	}
 	for _, u := range a.Unjudged {

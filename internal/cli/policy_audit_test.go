@@ -82,7 +82,7 @@ func TestValidateAnswersPoliciesInJSON(t *testing.T) {
 	_, file := write(t, strings.Replace(cores, "cores: 2", "cores: 4", 1))
 	got := call(t, "", "validate", "-f", file, "--policy", policy, "-o", "json")
 	var verdict workbench.Judgement
-	if err := json.Unmarshal([]byte(got.out), &verdict); err != nil || cmdutil.ExitStatus(got.err) != 1 || verdict.Allowed || len(verdict.Causes) != 1 {
+	if err := json.Unmarshal(item(t, got), &verdict); err != nil || cmdutil.ExitStatus(got.err) != 1 || verdict.Allowed || len(verdict.Causes) != 1 {
 		t.Fatalf("%v %v: %s", err, got.err, got.out)
 	}
 	want := workbench.Cause{
@@ -108,6 +108,9 @@ func TestPolicyAuditOfFiles(t *testing.T) {
 		{"a VM violates it", cores + "---\n" + many, []string{"--policy", policy}, 1,
 			"NAMESPACE   NAME     POLICY   MESSAGE                   FIELD\n" +
 				"default     vm/big   cores    at most 2 cores, not 4    spec.template.spec.domain.cpu.cores\n2 objects by 1 policy: 1 violation\n"},
+		{"with actions", cores + "---\n" + many, []string{"--policy", policy, "-o", "wide"}, 1, "NAMESPACE NAME POLICY ACTIONS MESSAGE FIELD\n" +
+			"default vm/big cores Deny at most 2 cores"},
+		{"names", cores + "---\n" + many, []string{"--policy", policy, "-o", "name"}, 1, "virtualmachine.kubevirt.io/big"},
 		{"a policy among the files", many + "---\n" + onePolicy, nil, 1, "1 violation"},
 		{"no policy", cores, nil, 0, "there is no GuestPolicy, so nothing violates one"},
 		{"no policy, and a file that cannot be read", cores + "---\na: [", nil, 2, "error: "},

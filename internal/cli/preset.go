@@ -60,6 +60,7 @@ func presetMigrateCommand(s *cmdutil.Session) *cobra.Command {
 	flags.StringVar(&m.folder, "output-dir", "", "folder to write the profiles to, as NAMESPACE/NAME.yaml; it must not exist or be empty")
 	flags.BoolVar(&m.Firmware, "firmware", false, "keep spec.domain.firmware, which presets fill only in VMIs without a VM, and profiles in VMs, too")
 	m.AddOutput(cmd, "text", "text", "json", "yaml")
+	m.Answers(cmd, "PresetMigration", presetmigration.Result{})
 	return cmd
 }
 

@@ -21,7 +21,7 @@ func (m *migrateRun) printMigrated(done presetmigration.Result) error {
 	}
 	for _, p := range done.Presets {
 		if p.Profile != nil && m.folder == "" {
-			if err := m.Print(p.Profile); err != nil {
+			if err := m.PrintManifest(p.Profile, ""); err != nil {
 				return err
 			}
 		}

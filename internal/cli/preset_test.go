@@ -120,8 +120,8 @@ func TestPresetMigrateIntoAFolder(t *testing.T) {
 	}
 	with := call(t, watched+"---\n"+webVM(""), "expand", "-f", "-", "-o", "json")
 	instead := call(t, string(raw)+"---\n"+webVM(""), "expand", "-f", "-", "-o", "json")
-	mark := "      \"kubevirt.io/pci-topology-version\": \"v3\",\n      \"virtualmachinepreset.kubevirt.io/watched\": \"kubevirt.io/v1\"\n"
-	if before := strings.Replace(with.out, mark, "      \"kubevirt.io/pci-topology-version\": \"v3\"\n", 1); before != instead.out || with.out == before {
+	mark := "          \"kubevirt.io/pci-topology-version\": \"v3\",\n          \"virtualmachinepreset.kubevirt.io/watched\": \"kubevirt.io/v1\"\n"
+	if before := strings.Replace(with.out, mark, "          \"kubevirt.io/pci-topology-version\": \"v3\"\n", 1); before != instead.out || with.out == before {
 		t.Errorf("(-presets +profiles):\n%s", cmp.Diff(before, instead.out))
 	}
 }

@@ -30,7 +30,7 @@ func renderCommand(s *cmdutil.Session) *cobra.Command {
 		Short: "Print the libvirt domain that each VM would boot",
 		Long: "Print the libvirt domain that each VM would boot, on the host that --host describes, or on an assumed host: QEMU in\n" +
 			"/usr/bin, firmware at Debian's paths, files below /var/lib/kiln. A VM with a GuestHardware keeps the recorded\n" +
-			"hardware. Several documents are printed below one root, <documents>, or written to --output-dir.",
+			"hardware. The domains of several VMs, and all that --documents prints, are below one root, <documents>.",
 		Example: "  kubectl kiln render -f vm.yaml | virt-xml-validate -\n" +
 			"  kubectl kiln render vm/web -n shop --host host.yaml --documents --output-dir out/",
 	}
@@ -46,11 +46,13 @@ func renderCommand(s *cmdutil.Session) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.renderGuests(cmd, args, r) }
 	o.AddInputs(cmd)
 	o.AddOutput(cmd, "xml", "xml", "yaml", "json")
+	o.Answers(cmd, "Rendering", rendering{})
 	return cmd
 }
 
-// renderGuests prints the XML documents of all objects together: several documents are in one root <documents>, because XML has one root. A single domain is
-// printed without it, so that it can be piped to 'virsh define' and virt-xml-validate. JSON and YAML are printed object by object.
+// renderGuests prints the XML documents of all objects together: several domains are below one root <documents>, because XML has one root, and so is what
+// --documents prints, however many documents there are. A single domain is printed without the root, so that it can be piped to 'virsh define' and
+// virt-xml-validate.
 func (o *renderRun) renderGuests(cmd *cobra.Command, args []string, r renderOptions) error {
 	o.Bench.Quiet = true
 	switch {
@@ -80,6 +82,10 @@ func (o *renderRun) renderGuests(cmd *cobra.Command, args []string, r renderOpti
 	// Rendered documents are printed even if another object was refused. The exit status reports the refusal.
 	if len(all) == 0 {
 		return err
+	}
+	if len(all) == 1 && !r.Side {
+		_, failed := fmt.Fprintln(o.Out, all[0].XML)
+		return cmdutil.Worse(failed, err)
 	}
 	text, bundled := render.Bundle(all)
 	if bundled != nil {

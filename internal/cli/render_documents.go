@@ -10,21 +10,24 @@ import (
 	"github.com/kilnvm/kiln/pkg/render"
 )
 
+// rendering is the document of one VM or VMI.
+type rendering struct {
+	Object string `json:"object"`
+	// Stage is 'frontend' or 'backend'.
+	Stage string `json:"stage"`
+	// Domain is the XML of the domain.
+	Domain string `json:"domain"`
+	// Documents are the documents that libvirt must have before the domain.
+	Documents []render.Document `json:"documents,omitempty"`
+}
+
 // printDocuments prints the documents of one object as JSON or YAML. The last document must be the domain.
 func (o *renderRun) printDocuments(r workbench.Reviewed, stage string, documents []render.Document) error {
 	for i := range documents {
 		documents[i].Object = "" // the printed document has a field for the object
 	}
 	last := len(documents) - 1
-	return o.Print(struct {
-		Object string `json:"object"`
-		// Stage is 'frontend' or 'backend'.
-		Stage string `json:"stage"`
-		// Domain is the XML of the domain.
-		Domain string `json:"domain"`
-		// Documents are the documents that libvirt must have before the domain.
-		Documents []render.Document `json:"documents,omitempty"`
-	}{r.Name(), stage, documents[last].XML, documents[:last]})
+	return o.Print(rendering{r.Name(), stage, documents[last].XML, documents[:last]})
 }
 
 // writeDocuments writes a file for each document. It creates the folder with its parents, overwrites files of an earlier run, and keeps others.

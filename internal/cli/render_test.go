@@ -95,7 +95,7 @@ func TestSideDocuments(t *testing.T) {
 		Object, Stage, Domain string
 		Documents             []struct{ Kind, Name, XML string }
 	}
-	if err := json.Unmarshal([]byte(got.out), &packed); err != nil || got.err != nil {
+	if err := json.Unmarshal(item(t, got), &packed); err != nil || got.err != nil {
 		t.Fatal(err, got.err, got.errOut)
 	}
 	if strings.Contains(got.out, `\u003c`) || !strings.Contains(got.out, "<domain ") {
@@ -139,6 +139,7 @@ func TestSideDocuments(t *testing.T) {
 // TestSeveralDocumentsAreOne: what is printed is an XML document, however many it is made of.
 func TestSeveralDocumentsAreOne(t *testing.T) {
 	t.Parallel()
+	one := file(t, "one.yaml", plain)
 	two := file(t, "two.yaml", plain+"---\n"+strings.Replace(plain, "name: web", "name: other", 1))
 	vm, bindings := file(t, "vm.yaml", guarded), file(t, "bindings.yaml", given)
 	for _, test := range []struct {
@@ -149,6 +150,7 @@ func TestSeveralDocumentsAreOne(t *testing.T) {
 		{"one domain", "domain", nil, []string{"-f", vm}},
 		{"two guests", "documents", []string{"domain", "domain"}, []string{"-f", two}},
 		{"two frontends", "documents", []string{"domain", "domain"}, []string{"-f", two, "--stage", "frontend"}},
+		{"one domain that needs no other document", "documents", []string{"domain"}, []string{"-f", one, "--documents"}},
 		{"no side documents", "documents", []string{"domain", "domain"}, []string{"-f", two, "--documents"}},
 		{"side documents", "documents", []string{"secret", "nwfilter", "nodedev", "domain"}, []string{"-f", vm, "--bindings", bindings, "--documents"}},
 	} {

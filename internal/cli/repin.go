@@ -64,10 +64,11 @@ func repinCommand(s *cmdutil.Session) *cobra.Command {
 				r.keys = append(r.keys, pin.key)
 			}
 		}
-		return o.repinAll(cmd.Context(), args, r)
+		return o.List(func() error { return o.repinAll(cmd.Context(), args, r) })
 	}
 	o.AddContext(cmd)
 	o.AddOutput(cmd, "text", "text", "json", "yaml")
+	o.Answers(cmd, "Repinned", repin.Repinned{})
 	return cmd
 }
 

@@ -1,10 +1,11 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/revision"
@@ -29,7 +30,7 @@ func revisionsCommand(s *cmdutil.Session) *cobra.Command {
 			"differs from the current object: its VMs keep it until 'kubectl kiln repin'. Unused revisions are deleted after\n" +
 			"a grace period.",
 		Example: "  kubectl kiln revisions -n shop\n" +
-			"  kubectl kiln revisions -A -o json | jq '.[] | select(.state == \"outdated\").virtualMachines'",
+			"  kubectl kiln revisions -A -o json | jq '.items[] | select(.state == \"outdated\").virtualMachines'",
 		Args: cobra.NoArgs,
 	}
 	all := cmd.Flags().BoolP("all-namespaces", "A", false, "list revisions of all namespaces")
@@ -58,32 +59,16 @@ func revisionsCommand(s *cmdutil.Session) *cobra.Command {
 		return o.printUsages(usages, namespace == "")
 	}
 	o.AddConfig(cmd)
-	o.AddOutput(cmd, "table", "table", "name", "json", "yaml")
+	o.AddOutput(cmd, "table", "table", "wide", "name", "json", "yaml")
+	o.Answers(cmd, "RevisionList", []revision.Usage{})
 	return cmd
 }
 
-// printUsages prints a table, with a column for the namespace if all namespaces are listed.
+// printUsages prints a table, with a column for the namespace if all namespaces are listed. With -o wide it names all users of a revision.
 // If a revision does not exist, its object is '?', and its name is a text that a tenant may have written into the pins of a VM.
 func (o *revisionsRun) printUsages(usages []revision.Usage, namespaces bool) error {
-	switch o.Output {
-	case "name":
-		for _, u := range usages {
-			if _, err := fmt.Fprintln(o.Out, cmdutil.Printable("controllerrevision.apps/"+u.Revision)); err != nil {
-				return err
-			}
-		}
-		return nil
-	case "json", "yaml":
-		return o.Print(append([]revision.Usage{}, usages...))
-	}
-	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
-	row := func(cells ...string) {
-		if !namespaces {
-			cells = cells[1:]
-		}
-		fmt.Fprintln(table, cmdutil.PrintableCells(cells...))
-	}
-	row("NAMESPACE", "REVISION", "OF", "STATE", "USED BY")
+	var names []string
+	var rows [][]string
 	for _, u := range usages {
 		of := "?"
 		if u.Kind != "" {
@@ -93,7 +78,28 @@ func (o *revisionsRun) printUsages(usages []revision.Usage, namespaces bool) err
 		if u.Lifecycle != "" {
 			state += ", " + u.Lifecycle
 		}
-		row(u.Namespace, u.Revision, of, state, cmdutil.UserNames(u))
+		users := cmdutil.UserNames(u, cmdutil.Shown)
+		if o.Output == "wide" {
+			users = cmdutil.UserNames(u, math.MaxInt)
+		}
+		names = append(names, "controllerrevision.apps/"+u.Revision)
+		rows = append(rows, []string{u.Namespace, u.Revision, of, state, users, cmp.Or(u.Reason, "-")})
 	}
-	return table.Flush()
+	switch o.Output {
+	case "name":
+		return o.PrintNames(names)
+	case "json", "yaml":
+		return o.Print(usages)
+	}
+	columns := append(cmdutil.Columns("NAMESPACE", "REVISION", "OF", "STATE", "USED BY"), cmdutil.WideColumns("REASON")...)
+	if !namespaces {
+		columns = columns[1:]
+		for i := range rows {
+			rows[i] = rows[i][1:]
+		}
+	}
+	if len(rows) == 0 {
+		fmt.Fprintln(o.ErrOut, "no revision to list")
+	}
+	return o.PrintTable(columns, rows)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
@@ -50,8 +49,8 @@ func statesCommand(s *cmdutil.Session) *cobra.Command {
 			if format = "yaml"; *number == guestdiff.StateRunning {
 				format = "xml"
 			}
-		case chosen && format == "text":
-			return errors.New("--state prints YAML or XML: leave out -o text")
+		case chosen && (format == "text" || format == "wide"):
+			return fmt.Errorf("--state prints YAML or XML: leave out -o %s", format)
 		}
 		states, err := o.readStates(cmd.Context(), args[0])
 		if err != nil {
@@ -67,7 +66,8 @@ func statesCommand(s *cmdutil.Session) *cobra.Command {
 		return err
 	}
 	o.AddContext(cmd)
-	o.AddOutput(cmd, "text", "text", "json", "yaml", "xml")
+	o.AddOutput(cmd, "text", "text", "wide", "json", "yaml", "xml")
+	o.Answers(cmd, "StateList", []guestdiff.State{})
 	return cmd
 }
 
@@ -99,24 +99,27 @@ func (o *statesRun) readStates(ctx context.Context, name string) ([]guestdiff.St
 	return states, nil
 }
 
-// shownDigest is how many bytes of a digest the table shows. JSON and YAML have the whole digest.
+// shownDigest is how many bytes of a digest the table shows. -o wide, JSON and YAML have the whole digest.
 const shownDigest = len("sha256:") + 12
 
 // printStates prints a table with a row for each state, and the differences below it.
 func (o *statesRun) printStates(states []guestdiff.State) error {
-	if o.Output != "text" {
+	if o.Output != "text" && o.Output != "wide" {
 		return o.Print(states)
 	}
-	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, cmdutil.PrintableCells("STATE", "DIGEST", "TIME", "CAUSE"))
+	var rows [][]string
 	for _, s := range states {
 		at := ""
 		if !s.Time.IsZero() {
 			at = s.Time.UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintln(table, cmdutil.PrintableCells(fmt.Sprintf("%d %s", s.State, s.Name), orDash(s.Digest[:min(len(s.Digest), shownDigest)]), orDash(at), s.Cause))
+		digest := s.Digest
+		if o.Output != "wide" {
+			digest = digest[:min(len(digest), shownDigest)]
+		}
+		rows = append(rows, []string{fmt.Sprintf("%d %s", s.State, s.Name), orDash(digest), orDash(at), s.Cause})
 	}
-	if err := table.Flush(); err != nil {
+	if err := o.PrintTable(cmdutil.Columns("STATE", "DIGEST", "TIME", "CAUSE"), rows); err != nil {
 		return err
 	}
 	numbered := map[string]string{}

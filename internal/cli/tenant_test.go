@@ -16,7 +16,7 @@ func TestATenantIsNotWarnedAtEveryCall(t *testing.T) {
 	for _, args := range [][]string{{"render", "vm/web"}, {"states", "vm/web"}, {"revisions"}, {"catalog", "usage"}} {
 		flags := (&apiServer{forbidden: administered}).serve(t, of.vm, of.vmi, of.hardware)
 		got := call(t, "", append(args, flags...)...)
-		if got.err != nil || got.out == "" || strings.Contains(got.errOut, "Warning") {
+		if got.err != nil || got.out+got.errOut == "" || strings.Contains(got.errOut, "Warning") {
 			t.Errorf("%q: %v %s\n%s", args, got.err, got.errOut, got.out)
 		}
 	}

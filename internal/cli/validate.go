@@ -28,7 +28,7 @@ func validateCommand(s *cmdutil.Session) *cobra.Command {
 			"value that the schema refuses are evaluated when the value is corrected. If a policy depends on the user of the request,\n" +
 			"name the user with --as.",
 		Example: "  kubectl kiln validate -f vm.yaml --catalog catalog/ --policy policies/\n" +
-			"  kustomize build | kubectl kiln validate -f - -o json | jq 'select(.allowed | not)'",
+			"  kustomize build | kubectl kiln validate -f - -o json | jq '.items[] | select(.allowed | not)'",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := o.ReviewArguments(cmd.Context(), args)
 			if err != nil {
@@ -37,12 +37,13 @@ func validateCommand(s *cmdutil.Session) *cobra.Command {
 			if len(all) == 0 {
 				return o.NothingFound("object of a kind that Kiln serves", args)
 			}
-			return o.printVerdicts(all)
+			return o.List(func() error { return o.printVerdicts(all) })
 		},
 	}
 	o.AddInputs(cmd)
 	o.AddPolicies(cmd)
 	o.AddOutput(cmd, "text", "text", "json", "yaml")
+	o.Answers(cmd, "Judgement", workbench.Judgement{})
 	return cmd
 }
 

@@ -105,10 +105,9 @@ func TestLinesOfTheStandardInput(t *testing.T) {
 	list := "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(strings.TrimSpace(conflicting), "\n", "\n  ") + "\n"
 	got := call(t, size+"---\n"+list, "validate", "-f", "-", "-o", "json")
 	var judged []workbench.Judgement
-	decoder := json.NewDecoder(strings.NewReader(got.out))
-	for decoder.More() {
+	for _, document := range items(t, got.out) {
 		var j workbench.Judgement
-		if err := decoder.Decode(&j); err != nil {
+		if err := json.Unmarshal(document, &j); err != nil {
 			t.Fatalf("%v\n%s", err, got.out)
 		}
 		judged = append(judged, j)

@@ -142,6 +142,13 @@ func Add(root *cobra.Command) {
 	root.AddCommand(cmd)
 }
 
+// document is an Info as -o json prints it.
+type document struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Info
+}
+
 // printInfo prints the Info of the running binary as text, JSON or YAML. The first line of the text is the line of --version.
 func printInfo(out io.Writer, name, format string) error {
 	info := Read()
@@ -151,10 +158,10 @@ func printInfo(out io.Writer, name, format string) error {
 	case "text":
 		text = []byte(name + " version " + info.String() + "\n" + info.detailLines())
 	case "json":
-		text, err = json.MarshalIndent(info, "", "  ")
+		text, err = json.MarshalIndent(document{v1alpha1.CommandLineVersion, "Version", info}, "", "  ")
 		text = append(text, '\n')
 	case "yaml":
-		text, err = yaml.Marshal(info)
+		text, err = yaml.Marshal(document{v1alpha1.CommandLineVersion, "Version", info})
 	default:
 		err = fmt.Errorf("--output '%s' is not supported, use text, json or yaml", format)
 	}

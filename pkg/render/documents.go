@@ -74,11 +74,8 @@ func nodeDeviceName(d libvirtxml.NodeDevice) string {
 	return cmp.Or(d.Name, d.Parent)
 }
 
-// Bundle returns the documents as one XML document: a single document as it is, several below one root. It changes the XML of the list.
+// Bundle returns the documents as one XML document, below one root. It changes the XML of the list.
 func Bundle(list []Document) (string, error) {
-	if len(list) == 1 {
-		return list[0].XML, nil
-	}
 	for i := range list {
 		list[i].XML = "\n" + list[i].XML + "\n"
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"reflect"
@@ -184,13 +183,9 @@ func (s space) explain(input string, args ...string) map[string]map[string]any {
 	s.Helper()
 	out, stderr, err := s.on.Kiln(s.Context(), input, append([]string{"explain", "-n", s.name, "-o", "json"}, args...)...)
 	all := map[string]map[string]any{}
-	for decoder := json.NewDecoder(strings.NewReader(out)); ; {
-		var answer json.RawMessage
-		if err := decoder.Decode(&answer); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			s.Fatal(err)
-		}
+	var list struct{ Items []json.RawMessage }
+	s.ok(json.Unmarshal([]byte(out), &list))
+	for _, answer := range list.Items {
 		var one struct {
 			Object string
 			Fields []struct {

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,8 +20,8 @@ func TestCatalogOfTheCluster(t *testing.T) {
 	}
 	usage := func() used {
 		var list []used
-		if err := json.Unmarshal([]byte(s.must(s.kiln("catalog", "usage", object, "-o", "json")).stdout), &list); err != nil || len(list) != 1 {
-			t.Fatal(list, err)
+		if listed(s, s.must(s.kiln("catalog", "usage", object, "-o", "json")).stdout, &list); len(list) != 1 {
+			t.Fatal(list)
 		}
 		return list[0]
 	}

@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,12 +52,19 @@ type usage struct {
 	VirtualMachines       []string
 }
 
+// listed reads the items of a list that 'kubectl kiln -o json' has printed.
+func listed(s space, out string, items any) {
+	s.Helper()
+	var list struct{ Items json.RawMessage }
+	if err := errors.Join(json.Unmarshal([]byte(out), &list), json.Unmarshal(list.Items, items)); err != nil {
+		s.Fatalf("%v\n%s", err, out)
+	}
+}
+
 func (s space) usages() map[string]usage {
 	s.Helper()
 	var list []usage
-	if err := json.Unmarshal([]byte(s.must(s.kiln("revisions", "-o", "json")).stdout), &list); err != nil {
-		s.Fatal(err)
-	}
+	listed(s, s.must(s.kiln("revisions", "-o", "json")).stdout, &list)
 	byName := map[string]usage{}
 	for _, u := range list {
 		byName[u.Revision] = u
@@ -94,13 +102,12 @@ func TestRepinAndRevisions(t *testing.T) {
 	if diff := cmp.Diff(first, pins(t, s.get("vm", "web"))); diff != "" {
 		t.Errorf("the preference was not edited, and the size not asked for:\n%s", diff)
 	}
-	var answer struct {
+	var answers [1]struct {
 		Instancetype struct{ Before, After string }
 		Difference   struct{ Verdict string }
 	}
-	if err := json.Unmarshal([]byte(s.must(s.kiln("repin", "vm/web", "-o", "json")).stdout), &answer); err != nil {
-		t.Fatal(err)
-	}
+	listed(s, s.must(s.kiln("repin", "vm/web", "-o", "json")).stdout, &answers)
+	answer := answers[0]
 	second := pins(t, s.get("vm", "web"))
 	if second["instancetype"] == first["instancetype"] || answer.Instancetype.Before != first["instancetype"] ||
 		answer.Instancetype.After != second["instancetype"] || answer.Difference.Verdict != "needs restart" {
@@ -225,11 +232,9 @@ func (s space) judged(file, catalog string) map[string]offlineVerdict {
 	config := filepath.Join(s.on.Dir, "configuration.yaml") // what the webhook was started with
 	out := s.kiln("validate", "-f", file, "--catalog", catalog, "--config", config, "-o", "json")
 	verdicts := map[string]offlineVerdict{}
-	for decoder := json.NewDecoder(strings.NewReader(out.stdout)); decoder.More(); {
-		var v offlineVerdict
-		if err := decoder.Decode(&v); err != nil {
-			s.Fatalf("%v\n%s%s", err, out.stdout, out.stderr)
-		}
+	var all []offlineVerdict
+	listed(s, out.stdout, &all)
+	for _, v := range all {
 		kind, name, _ := strings.Cut(v.Object, " ")
 		verdicts[kind+" "+strings.TrimPrefix(name, s.name+"/")] = v
 	}

@@ -65,14 +65,16 @@ func TestPresetsAreMigrated(t *testing.T) {
 		t.Errorf("a new VM has another domain (-preset +profile):\n%s", diff)
 	}
 
-	var answer struct{ Difference struct{ Verdict string } }
+	var answer struct {
+		Items []struct{ Difference struct{ Verdict string } }
+	}
 	s.eventually("the VM is repinned", func() bool { // the controller writes its status meanwhile
 		got := s.kiln("repin", "vm/old", "--presets", "--profiles", "-o", "json")
-		return got.err == nil && json.Unmarshal([]byte(got.stdout), &answer) == nil
+		return got.err == nil && json.Unmarshal([]byte(got.stdout), &answer) == nil && len(answer.Items) == 1
 	})
-	if pinned := s.get("vm", "old").GetAnnotations()[pinsAnnotation]; answer.Difference.Verdict != "compatible" || strings.Contains(pinned, `"presets":["web-`) ||
+	if pinned, verdict := s.get("vm", "old").GetAnnotations()[pinsAnnotation], answer.Items[0].Difference.Verdict; verdict != "compatible" || strings.Contains(pinned, `"presets":["web-`) ||
 		!strings.Contains(pinned, `"profiles":["web-`) {
-		t.Errorf("%s: %s", answer.Difference.Verdict, pinned)
+		t.Errorf("%s: %s", verdict, pinned)
 	}
 	s.restart("old")
 	s.sameGuest("old", before.Object["spec"], domain)

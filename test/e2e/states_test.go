@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -12,9 +11,7 @@ import (
 // states returns what 'kubectl kiln states' says of a VM.
 func (s space) states(name string) (list []guestdiff.State) {
 	s.Helper()
-	if err := json.Unmarshal([]byte(s.must(s.kiln("states", "vm/"+name, "-o", "json")).stdout), &list); err != nil {
-		s.Fatal(err)
-	}
+	listed(s, s.must(s.kiln("states", "vm/"+name, "-o", "json")).stdout, &list)
 	if len(list) != 5 {
 		s.Fatalf("%d states: %+v", len(list), list)
 	}

@@ -234,11 +234,11 @@ func (h *history) pinned(object string, annotations map[string]string) {
 func (h *history) states(name string) {
 	h.Helper()
 	out, errOut, err := shared.Kiln(h.Context(), "", "states", "vm/"+name, "-n", h.name, "-o", "json")
-	var states []guestdiff.State
-	if err != nil || json.Unmarshal([]byte(out), &states) != nil {
+	var list struct{ Items []guestdiff.State }
+	if err != nil || json.Unmarshal([]byte(out), &list) != nil {
 		h.Fatalf("states of %s: %v: %s", name, err, errOut)
 	}
-	for _, state := range states {
+	for _, state := range list.Items {
 		if state.Cause == "" || state.Digest != "" && state.Time == nil || state.Digest == "" && state.State == guestdiff.StateTemplate {
 			h.Errorf("%s: state %d has digest '%s', cause '%s', time %v", name, state.State, state.Digest, state.Cause, state.Time)
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -39,7 +38,7 @@ func InstancetypesCommand(s *cmdutil.Session) *cobra.Command {
 		Args: cobra.NoArgs,
 	}
 	memory := cmd.Flags().String("min-memory", "", "list instancetypes with at least this memory, such as 8Gi")
-	w := o.addWish(cmd, instancetype.Kinds, "list instancetypes that meet the requirements of this preference")
+	w := o.addWish(cmd, "InstancetypeList", instancetype.Kinds, "list instancetypes that meet the requirements of this preference")
 	cmd.Flags().Uint32Var(&w.CPUs, "min-cpu", 0, "list instancetypes with at least this number of vCPUs")
 	cmd.Flags().IntVar(&w.GPUs, "gpus", 0, "list instancetypes with at least this number of GPUs")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) (err error) {
@@ -69,7 +68,7 @@ func PreferencesCommand(s *cmdutil.Session) *cobra.Command {
 			"  kubectl kiln preferences -l instancetype.kubevirt.io/os-type=windows -o json",
 		Args: cobra.NoArgs,
 	}
-	w := o.addWish(cmd, instancetype.PreferenceKinds, "list preferences whose requirements this instancetype meets")
+	w := o.addWish(cmd, "PreferenceList", instancetype.PreferenceKinds, "list preferences whose requirements this instancetype meets")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return o.printOffers(cmd.Context(), w, preferenceColumns) }
 	return cmd
 }
@@ -80,9 +79,9 @@ type wish struct {
 	selector, source string
 }
 
-// addWish adds the flags that both commands have. Their values are set when the command runs.
+// addWish adds the flags that both commands have. list is the kind of the document of -o json. Their values are set when the command runs.
 // -f has one value here, because a catalog has one source.
-func (o *chooseRun) addWish(cmd *cobra.Command, kinds instancetype.KindNames, about string) *wish {
+func (o *chooseRun) addWish(cmd *cobra.Command, list string, kinds instancetype.KindNames, about string) *wish {
 	w := &wish{Wish: catalogs.Wish{Kinds: kinds}}
 	flags := cmd.Flags()
 	flags.StringVar(&w.For, "for", "", about)
@@ -92,6 +91,7 @@ func (o *chooseRun) addWish(cmd *cobra.Command, kinds instancetype.KindNames, ab
 	flags.StringVarP(&w.source, "filename", "f", cmdutil.ClusterSource, cmdutil.SourceUsage)
 	o.AddRegistry(cmd)
 	o.AddOutput(cmd, "table", "table", "wide", "name", "json", "yaml")
+	o.Answers(cmd, list, []catalogs.Offer{})
 	return w
 }
 
@@ -113,19 +113,18 @@ func (o *chooseRun) printOffers(ctx context.Context, w *wish, columns []column) 
 		return fmt.Errorf("--for: %w", err)
 	}
 	if o.Output == "json" || o.Output == "yaml" {
-		return o.Print(append([]catalogs.Offer{}, offers...))
+		return o.Print(offers)
 	}
 	if len(offers) == 0 {
 		fmt.Fprintln(o.ErrOut, "nothing in the catalog meets this; --all lists objects that do not fit, with the reason")
 		return nil
 	}
 	if o.Output == "name" {
+		var names []string
 		for _, offer := range offers {
-			if _, err := fmt.Fprintln(o.Out, cmdutil.Printable(offer.Flag())); err != nil {
-				return err
-			}
+			names = append(names, offer.Flag())
 		}
-		return nil
+		return o.PrintNames(names)
 	}
 	if !slices.ContainsFunc(offers, isNotActive) {
 		columns = slices.DeleteFunc(slices.Clone(columns), func(c column) bool { return c.head == lifecycle })
@@ -200,33 +199,22 @@ var fits = column{head: "FITS", cell: func(o catalogs.Offer) string {
 	return "no: " + o.Misses
 }}
 
-// printTable prints offers. It leaves out columns in which all cells are empty, and prints '-' for other empty cells. It replaces control characters, because
-// authors of catalogs are not trusted.
+// printTable prints offers. It leaves out columns in which all cells are empty, and prints '-' for other empty cells.
 func (o *chooseRun) printTable(columns []column, offers []catalogs.Offer) error {
 	if slices.ContainsFunc(offers, func(o catalogs.Offer) bool { return o.Fits != nil && !*o.Fits }) {
 		// The capacity is cut, because columns is a variable of the package: append must not write into its array.
 		columns = append(columns[:len(columns):len(columns)], fits)
 	}
-	out := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
-	lines := make([][]string, len(offers)+1)
+	var filled []cmdutil.Column
+	rows := make([][]string, len(offers))
 	for _, c := range columns {
-		if c.wide && o.Output != "wide" {
+		if !slices.ContainsFunc(offers, func(o catalogs.Offer) bool { return c.cell(o) != "" }) {
 			continue
 		}
-		cells, filled := []string{c.head}, false
-		for _, offer := range offers {
-			text := cmdutil.Printable(c.cell(offer))
-			filled = filled || text != ""
-			cells = append(cells, cmp.Or(text, "-"))
-		}
-		for i := range lines {
-			if filled {
-				lines[i] = append(lines[i], cells[i])
-			}
+		filled = append(filled, cmdutil.Column{Title: c.head, Wide: c.wide})
+		for i, offer := range offers {
+			rows[i] = append(rows[i], cmp.Or(c.cell(offer), "-"))
 		}
 	}
-	for _, line := range lines {
-		fmt.Fprintln(out, strings.Join(line, "\t"))
-	}
-	return out.Flush()
+	return o.PrintTable(filled, rows)
 }

@@ -56,6 +56,7 @@ func catalogDiffCommand(s *cmdutil.Session) *cobra.Command {
 	}
 	o.AddRegistry(cmd)
 	o.AddOutput(cmd, "text", "text", "json", "yaml")
+	o.Answers(cmd, "CatalogDifference", catalog.Difference{})
 	return cmd
 }
 

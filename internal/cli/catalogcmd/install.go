@@ -51,6 +51,7 @@ func catalogInstallCommand(s *cmdutil.Session) *cobra.Command {
 	cmdutil.AddDryRun(cmd, &i.dryRun)
 	i.AddRegistry(cmd)
 	i.AddOutput(cmd, "text", "text", "json", "yaml")
+	i.Answers(cmd, "CatalogInstallation", installReport{})
 	return cmd
 }
 
@@ -72,6 +73,7 @@ func catalogUninstallCommand(s *cmdutil.Session) *cobra.Command {
 	cmd.Flags().BoolVar(&i.Force, "force", false, "mark objects even if others own the label")
 	cmdutil.AddDryRun(cmd, &i.dryRun)
 	i.AddOutput(cmd, "text", "text", "json", "yaml")
+	i.Answers(cmd, "CatalogInstallation", installReport{})
 	return cmd
 }
 

@@ -36,6 +36,7 @@ func catalogLintCommand(s *cmdutil.Session) *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.lintCatalog(cmd, args[0]) }
 	o.AddRegistry(cmd)
 	o.AddOutput(cmd, "text", "text", "json", "sarif")
+	o.Answers(cmd, "CatalogReport", lintReport{})
 	return cmd
 }
 

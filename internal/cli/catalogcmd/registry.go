@@ -3,8 +3,8 @@ package catalogcmd
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
@@ -61,7 +61,10 @@ func catalogCopyCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCatalogOptions(s)
 	cmd := &cobra.Command{
 		Use: "copy oci://FROM:VERSION oci://TO:VERSION", Short: "Copy a published catalog and its signatures to another repository",
-		Args: cobra.ExactArgs(2),
+		Long: "Copy a published catalog and its signatures to another repository, such as a mirror without access to the internet. The copy has\n" +
+			"the digest of the original, so its signatures are valid. A tag of the target that names another artifact is not moved.",
+		Example: "  kubectl kiln catalog copy oci://registry.example.org/catalogs/general:1.0.0 oci://mirror.example.org/catalogs/general:1.0.0",
+		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := o.RegistryClient()
 			if err != nil {
@@ -88,7 +91,8 @@ func catalogInspectCommand(s *cmdutil.Session) *cobra.Command {
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.inspectCatalog(cmd.Context(), args[0]) }
 	o.AddRegistry(cmd)
-	o.AddOutput(cmd, "text", "text", "json", "yaml")
+	o.AddOutput(cmd, "text", "text", "wide", "name", "json", "yaml")
+	o.Answers(cmd, "CatalogInspection", inspection{})
 	return cmd
 }
 
@@ -119,24 +123,43 @@ func (o *catalogOptions) inspectCatalog(ctx context.Context, reference string) e
 	if o.Documents {
 		return o.Print(found)
 	}
-	fmt.Fprintf(o.Out, "%s@%s\n", reference, pulled.Digest)
-	for _, key := range []string{ocispec.AnnotationVersion, ocispec.AnnotationCreated, ocispec.AnnotationRevision, ocispec.AnnotationSource} {
-		if value := pulled.Annotations[key]; value != "" {
-			fmt.Fprintln(o.Out, cmdutil.Printable(strings.TrimPrefix(key, "org.opencontainers.image.")+": "+value))
-		}
+	if o.Output != "name" {
+		printOrigin(o.Out, found)
 	}
-	table := tabwriter.NewWriter(o.Out, 0, 8, 2, ' ', 0)
+	var names []string
 	for _, part := range []struct {
 		head    string
 		entries []catalog.Entry
 	}{{"INSTANCETYPE", index.Instancetypes}, {"PREFERENCE", index.Preferences}} {
-		fmt.Fprintf(table, "\n%s\tVCPUS\tMEMORY\tGPUS\tLIFECYCLE\n", part.head)
+		var rows [][]string
 		for _, e := range part.entries {
-			fmt.Fprintln(table, cmdutil.PrintableCells(strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"), numberCell(e.CPUs), e.Memory,
-				numberCell(uint32(e.GPUs)), e.Lifecycle))
+			names = append(names, cmdutil.ResourceName(e.Kind, e.Name))
+			rows = append(rows, []string{strings.TrimPrefix(e.Namespace+"/"+e.Name, "/"), numberCell(e.CPUs), e.Memory, numberCell(uint32(e.GPUs)), e.Lifecycle,
+				e.ReplacedBy, strings.Join(e.Architectures, ","), strings.Join(e.Features, ", ")})
+		}
+		if o.Output == "name" || len(rows) == 0 {
+			continue
+		}
+		fmt.Fprintln(o.Out)
+		columns := append(cmdutil.Columns(part.head, "VCPUS", "MEMORY", "GPUS", "LIFECYCLE"), cmdutil.WideColumns("USE-INSTEAD", "ARCHITECTURES", "FEATURES")...)
+		if err := o.PrintTable(columns, rows); err != nil {
+			return err
 		}
 	}
-	return table.Flush()
+	if o.Output == "name" {
+		return o.PrintNames(names)
+	}
+	return nil
+}
+
+// printOrigin prints the digest of a catalog, and four annotations.
+func printOrigin(out io.Writer, i inspection) {
+	fmt.Fprintf(out, "%s@%s\n", i.Reference, i.Digest)
+	for _, key := range []string{ocispec.AnnotationVersion, ocispec.AnnotationCreated, ocispec.AnnotationRevision, ocispec.AnnotationSource} {
+		if value := i.Annotations[key]; value != "" {
+			fmt.Fprintln(out, cmdutil.Printable(strings.TrimPrefix(key, "org.opencontainers.image.")+": "+value))
+		}
+	}
 }
 
 // numberCell returns a number as text; empty for 0.

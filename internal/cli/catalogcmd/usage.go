@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
@@ -68,9 +67,13 @@ func catalogUsageCommand(s *cmdutil.Session) *cobra.Command {
 		if len(usages) == 0 {
 			return fmt.Errorf("no instancetype or preference '%s', and no VM that uses one of this name", args[0])
 		}
+		if o.Output == "wide" || o.Output == "name" {
+			return o.printCatalogUsages(usages)
+		}
 		return o.printCatalogUsage(usages)
 	}
-	o.AddOutput(cmd, "table", "table", "json", "yaml")
+	o.AddOutput(cmd, "table", "table", "wide", "name", "json", "yaml")
+	o.Answers(cmd, "CatalogUsageList", []catalogs.Usage{})
 	return cmd
 }
 
@@ -92,14 +95,26 @@ func objectNamed(arg string) (kind, name string, err error) {
 // tenant wrote into a VM. In JSON, an empty list is [], not null.
 func (o *usageRun) printCatalogUsages(usages []catalogs.Usage) error {
 	if o.Documents {
-		return o.Print(append([]catalogs.Usage{}, usages...))
+		return o.Print(usages)
 	}
-	table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "OBJECT\tSTATE\tVMS\tCURRENT\tOUTDATED\tUNPINNED")
+	var names []string
+	var rows [][]string
 	for _, u := range usages {
-		fmt.Fprintf(table, "%s\t%d\t%d\t%d\t%d\n", cmdutil.PrintableCells(objectOf(u), u.State), u.VMs, u.Current, u.Outdated, len(u.Unpinned))
+		names = append(names, cmdutil.ResourceName(u.Kind, u.Name))
+		row := []string{objectOf(u), u.State}
+		for _, n := range []int{u.VMs, u.Current, u.Outdated, len(u.Unpinned), len(u.Revisions)} {
+			row = append(row, fmt.Sprint(n))
+		}
+		rows = append(rows, append(row, u.Removal, u.Edit))
 	}
-	return table.Flush()
+	if o.Output == "name" {
+		return o.PrintNames(names)
+	}
+	if len(rows) == 0 {
+		fmt.Fprintln(o.ErrOut, "no instancetype or preference to list")
+	}
+	columns := append(cmdutil.Columns("OBJECT", "STATE", "VMS", "CURRENT", "OUTDATED", "UNPINNED"), cmdutil.WideColumns("REVISIONS", "REMOVAL", "EDIT")...)
+	return o.PrintTable(columns, rows)
 }
 
 // printCatalogUsage prints the objects of one name, each with its revisions, the VMs that use them, and what a removal or an edit would do.
@@ -113,7 +128,7 @@ func (o *usageRun) printCatalogUsage(usages []catalogs.Usage) error {
 		}
 		line("%s: %s, used by %s", objectOf(u), u.State, cmdutil.Counted(u.VMs, "VM"))
 		for _, r := range u.Revisions {
-			line("  %s/%s (%s): %s", r.Namespace, r.Revision, r.State, cmdutil.UserNames(r))
+			line("  %s/%s (%s): %s", r.Namespace, r.Revision, r.State, cmdutil.UserNames(r, cmdutil.Shown))
 		}
 		if len(u.Unpinned) > 0 {
 			line("  without a revision: %s", firstNames(u.Unpinned))

@@ -19,9 +19,9 @@ func Counted(n int, what string) string {
 // Shown is how many users of a revision a line names, because thousands of VMs may share one revision. JSON and YAML name all.
 const Shown = 3
 
-// UserNames returns the names of at most Shown users of a revision, and the number of the others. Without users it returns 'none', and since when if that is
+// UserNames returns the names of at most most users of a revision, and the number of the others. Without users it returns 'none', and since when if that is
 // known.
-func UserNames(u revision.Usage) string {
+func UserNames(u revision.Usage, most int) string {
 	var names []string
 	for _, name := range u.VMs {
 		names = append(names, "vm/"+name)
@@ -39,8 +39,8 @@ func UserNames(u revision.Usage) string {
 		return "none since " + u.UnusedSince
 	case len(names) == 0:
 		return "none"
-	case len(names) > Shown:
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:Shown], ", "), len(names)-Shown)
+	case len(names) > most:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 	}
 	return strings.Join(names, ", ")
 }

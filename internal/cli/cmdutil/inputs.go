@@ -4,7 +4,9 @@ package cmdutil
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -32,8 +34,12 @@ type Printer struct {
 	// Documents reports that the user gave -o json or -o yaml. Then rejections are printed as documents. It is false without -o, even if the default of a
 	// command is YAML.
 	Documents bool
-	// template is the value of -o jsonpath=TEMPLATE. Then Output is json, and Print prints only what the template selects.
+	// template is the value of -o jsonpath=TEMPLATE. Then Output is json, and only what the template selects is printed.
 	template *jsonpath.JSONPath
+	// kinds are the kinds of the answers, by their Go types.
+	kinds map[reflect.Type]string
+	// items are the documents that List prints; nil outside of a call of List.
+	items []json.RawMessage
 	// NameFiles reports that rejected objects are printed with their files, because they are of several files.
 	NameFiles bool
 	// warnedOfNodes reports that the warning about profiles that select nodes was printed.
@@ -41,7 +47,9 @@ type Printer struct {
 }
 
 // NewPrinter returns a printer that writes to the streams of the session.
-func NewPrinter(s *Session) Printer { return Printer{Session: s} }
+func NewPrinter(s *Session) Printer {
+	return Printer{Session: s, kinds: map[reflect.Type]string{reflect.TypeFor[workbench.Judgement](): "Judgement"}} // any command may reject an object
+}
 
 // Inputs has the flags that name the objects that a command reads, and the settings with which they are judged.
 type Inputs struct {
@@ -123,8 +131,12 @@ func CompleteValues(cmd *cobra.Command, flag string, values ...string) {
 }
 
 // EachGuest reviews each VM and VMI that the user named, prints the rejected ones, and calls visit for the others. After an error it goes on with the next
-// object. It returns the worst error.
+// object. It returns the worst error. With -o json all are one list.
 func (o *Inputs) EachGuest(cmd *cobra.Command, args []string, visit func(workbench.Reviewed) error) error {
+	return o.List(func() error { return o.eachGuest(cmd, args, visit) })
+}
+
+func (o *Inputs) eachGuest(cmd *cobra.Command, args []string, visit func(workbench.Reviewed) error) error {
 	all, err := o.ReviewArguments(cmd.Context(), args)
 	if err != nil {
 		return err

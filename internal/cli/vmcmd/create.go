@@ -81,7 +81,7 @@ func (o *createRun) printOrApply(ctx context.Context, m *manifestFlags, typed cl
 	object, err := manifestOf(typed)
 	if err != nil || !m.apply {
 		if err == nil {
-			err = o.Print(object.Object)
+			err = o.PrintManifest(object.Object, "")
 		}
 		return err
 	}
