@@ -27,7 +27,7 @@ func main() {
 	}
 	err := command.Execute()
 	if err != nil && !cmdutil.Answered(err) {
-		cmdutil.PrintFault(os.Stderr, err)
+		cmdutil.PrintFault(cmdutil.Wrapped(os.Stderr), err)
 	}
 	os.Exit(cmdutil.ExitStatus(err))
 }

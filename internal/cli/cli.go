@@ -19,6 +19,7 @@ import (
 func Command(streams genericclioptions.IOStreams) *cobra.Command {
 	// true: the kubeconfig is read only once in a run.
 	s := &cmdutil.Session{IOStreams: streams, Cluster: genericclioptions.NewConfigFlags(true)}
+	s.ErrOut = cmdutil.Wrapped(streams.ErrOut) // text in each format of -o
 	root := &cobra.Command{
 		Use: "kubectl-kiln", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl kiln", annotationStatus: status},
 		Short: "Expand, validate and render virtual machines",
@@ -37,10 +38,14 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 	cmdutil.RefuseUnknown(root)
 	s.WrapConnectionErrors(root.Commands())
 	root.SetIn(streams.In)
-	root.SetOut(streams.Out)
-	root.SetErr(streams.ErrOut)
+	out := cmdutil.Wrapped(streams.Out)
+	root.SetOut(out)
+	root.SetErr(s.ErrOut)
 	version.Add(root)
 	setUpHelp(root)
+	if out != streams.Out { // a terminal breaks the lines of help at its own width
+		joinLines(root)
+	}
 	cmdutil.ExplainUsage(root)
 	completeVMs(s, root)
 	s.CompleteConnection(root)

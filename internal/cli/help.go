@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"regexp"
 
 	"github.com/spf13/cobra"
 )
@@ -35,6 +36,20 @@ const annotationStatus = "status"
 const status = "The exit status is 0 for success, 1 if an object is rejected, and 2 if there is no verdict: wrong usage, a file that\n" +
 	"cannot be read or is not an object, a cluster that does not answer. 'diff' returns 3 if the change needs a restart, and\n" +
 	"4 if it breaks the guest's hardware; 'preset migrate' returns 3 if a VMI would differ."
+
+// joinLines makes each paragraph of the descriptions of all commands one line. Indented lines, such as lists, keep their ends.
+func joinLines(cmd *cobra.Command) {
+	cmd.Long = endOfLine.ReplaceAllString(cmd.Long, "$1 $2")
+	if status := cmd.Annotations[annotationStatus]; status != "" {
+		cmd.Annotations[annotationStatus] = endOfLine.ReplaceAllString(status, "$1 $2")
+	}
+	for _, child := range cmd.Commands() {
+		joinLines(child)
+	}
+}
+
+// endOfLine matches the end of a line that goes on in the next one.
+var endOfLine = regexp.MustCompile(`(\S)\n(\S)`)
 
 // addGroup adds commands below one title of the help.
 func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {

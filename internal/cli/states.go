@@ -61,7 +61,7 @@ func statesCommand(s *cmdutil.Session) *cobra.Command {
 		}
 		document, err := states[*number-1].Document(format)
 		if err == nil {
-			fmt.Fprintln(o.Out, strings.TrimRight(document, "\n"))
+			fmt.Fprintln(cmdutil.Unwrapped(o.Out), strings.TrimRight(document, "\n"))
 		}
 		return err
 	}

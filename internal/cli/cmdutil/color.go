@@ -20,7 +20,7 @@ const (
 // Paint returns a text in a color if out is a terminal, and otherwise the text. https://no-color.org: the variable NO_COLOR turns colors off.
 // The text must not contain what others wrote, unless Printable has replaced its control characters.
 func Paint(out io.Writer, color Color, text string) string {
-	file, is := out.(*os.File)
+	file, is := Unwrapped(out).(*os.File)
 	if !is || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" || !term.IsTerminal(int(file.Fd())) {
 		return text
 	}

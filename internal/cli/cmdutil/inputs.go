@@ -120,6 +120,9 @@ func (o *Printer) AddOutput(cmd *cobra.Command, fallback string, formats ...stri
 		if !slices.Contains(formats, o.Output) {
 			return fmt.Errorf("--output '%s' is not supported, use %s", o.Output, choice)
 		}
+		if slices.Contains([]string{"text", "table", "wide"}, o.Output) {
+			o.Out = Wrapped(o.Out)
+		}
 		return nil
 	}
 }
