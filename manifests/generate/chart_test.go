@@ -37,6 +37,14 @@ func TestPageOfTheChart(t *testing.T) {
 	if err := os.WriteFile(chart, []byte(strings.ReplaceAll(read(t, "../chart/kiln/Chart.yaml"), "icon: data", "icon: other")), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	const reference = "../../docs/reference/helm-values.md"
+	page := filepath.Join(dir, "helm-values.md")
+	if err := writeValuesPage("../chart/kiln/values.yaml", page); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(read(t, page), read(t, reference)); diff != "" {
+		t.Errorf("%s is out of date; run 'make manifests': -generated +checked in\n%s", reference, diff)
+	}
 	if err := errors.Join(writeChartPage("../chart/kiln/values.yaml", readme), writeIcon("../chart/icon.svg", chart)); err != nil {
 		t.Fatal(err)
 	}

@@ -53,6 +53,9 @@ func generateAll() error {
 	if err := writeChartPage("manifests/chart/kiln/values.yaml", "manifests/chart/kiln/README.md"); err != nil {
 		return err
 	}
+	if err := writeValuesPage("manifests/chart/kiln/values.yaml", "docs/reference/helm-values.md"); err != nil {
+		return err
+	}
 	return writeIcon("manifests/chart/icon.svg", "manifests/chart/kiln/Chart.yaml")
 }
 
