@@ -30,7 +30,7 @@ func main() { command.Main(newCommand()) }
 func newCommand() *cobra.Command {
 	o := options{Process: command.Process{Health: ":8081", Metrics: "0"}, refusals: slog.LevelDebug}
 	cmd := &cobra.Command{
-		Use: "webhook", Short: "Kiln's admission server", Args: cobra.NoArgs,
+		Use: "webhook", Annotations: map[string]string{"status": command.Status}, Short: "Kiln's admission server", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runWebhook(cmd.Context(), o) },
 	}
 	o.addFlags(cmd.Flags())

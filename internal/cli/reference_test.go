@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/kilnvm/kiln/test/reference"
@@ -9,5 +11,16 @@ import (
 
 func TestReference(t *testing.T) {
 	t.Setenv("KUBECACHEDIR", "") // the default of --cache-dir
-	reference.Compare(t, "../../docs/reference/kubectl-kiln.md", Command(genericclioptions.IOStreams{}))
+	root := Command(genericclioptions.IOStreams{})
+	files, err := filepath.Glob("details/*.md")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no details: %v", err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".md")
+		if _, rest, err := root.Find(strings.Split(name, "-")); name != root.Name() && (err != nil || len(rest) > 0) {
+			t.Errorf("%s: no command has this name", file)
+		}
+	}
+	reference.Compare(t, "../../docs/reference/kubectl-kiln.md", root)
 }

@@ -31,6 +31,9 @@ func Main(cmd *cobra.Command) {
 	}
 }
 
+// Status is a sentence about the exit status of Main, for the reference.
+const Status = "The exit status is 0 if the process was asked to end, and 1 for an error."
+
 // Stopped returns the error of a process whose context is ctx, or nil if the error only reports that ctx was cancelled: a process that is asked to
 // end while it still starts has not failed.
 func Stopped(ctx context.Context, err error) error {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -37,8 +38,11 @@ func section(page *strings.Builder, cmd *cobra.Command) {
 	case cmd.HasParent():
 		fmt.Fprintf(page, "\n## %s\n\n%s.\n", cmd.CommandPath(), cmd.Short)
 		help(page, cmd)
-	case cmd.HasAvailableSubCommands() && rows.Len() > 0:
-		page.WriteString("\nEvery command has these flags:\n")
+	default:
+		help(page, cmd)
+		if cmd.HasAvailableSubCommands() && rows.Len() > 0 {
+			page.WriteString("\nEvery command has these flags:\n")
+		}
 	}
 	if rows.Len() > 0 {
 		fmt.Fprintf(page, "\n| flag | type | default | meaning |\n|---|---|---|---|\n%s", rows.String())
@@ -48,9 +52,13 @@ func section(page *strings.Builder, cmd *cobra.Command) {
 	}
 }
 
-// help is what '--help' says besides the flags, as it says it: usage and arguments, description with exit status, examples.
+// help is what '--help' says besides the flags, as it says it: usage and arguments, description with exit status, examples. Between them are the kinds and
+// fields of the JSON documents, which '--help' does not have.
 func help(page *strings.Builder, cmd *cobra.Command) {
-	if cmd.Runnable() {
+	switch {
+	case cmd.HasAvailableSubCommands():
+		fmt.Fprintf(page, "\nUsage: `%s COMMAND`\n", cmd.CommandPath())
+	case cmd.Runnable():
 		fmt.Fprintf(page, "\nUsage: `%s`\n", cmd.UseLine())
 	}
 	if cmd.Long != "" && cmd.Long != cmd.Short {
@@ -59,9 +67,47 @@ func help(page *strings.Builder, cmd *cobra.Command) {
 	if status := cmd.Annotations["status"]; status != "" {
 		fmt.Fprintf(page, "\n%s\n", status)
 	}
+	if details := readDetails(cmd); details != "" {
+		fmt.Fprintf(page, "\n%s\n", details)
+	}
+	for answer := range strings.Lines(cmd.Annotations["answer"]) {
+		kind, fields, _ := strings.Cut(strings.TrimSpace(answer), " ")
+		fmt.Fprintf(page, "\n`-o json` prints the fields of `%s`:\n\n```text\n%s\n```\n", kind, broken(fields))
+	}
 	if cmd.Example != "" {
 		fmt.Fprintf(page, "\nExamples:\n\n```text\n%s\n```\n", strings.TrimRight(cmd.Example, " \n"))
 	}
+}
+
+// readDetails returns what the page says of a command and '--help' does not, because it would fill more than a screen: the Markdown in the folder details beside
+// the test, in a file with the name of the command, such as catalog-lint.md. Its links start at docs/reference.
+func readDetails(cmd *cobra.Command) string {
+	name := strings.ReplaceAll(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()+" "), " ", "-")
+	if !cmd.HasParent() {
+		name = cmd.Name()
+	}
+	text, err := os.ReadFile(filepath.Join("details", name+".md"))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// width is the width of the lines of pages.
+const width = 140
+
+// broken breaks a list between two fields where a line would be too long.
+func broken(fields string) string {
+	var lines []string
+	line := ""
+	for field := range strings.SplitAfterSeq(fields, ", ") {
+		if len(line)+len(field) > width {
+			lines = append(lines, strings.TrimSuffix(line, " "))
+			line = " "
+		}
+		line += field
+	}
+	return strings.Join(append(lines, line), "\n")
 }
 
 func row(rows *strings.Builder, flag *pflag.Flag) {
