@@ -93,13 +93,13 @@ func TestAudit(t *testing.T) {
 		if diff := cmp.Diff(want, found); diff != "" {
 			t.Errorf("%v (-want +got):\n%s", from, diff)
 		}
-		names := call(t, "", append([]string{"audit", "--guests", "kubevirt", "-o", "name"}, from...)...)
+		names := call(t, "", append([]string{"audit", "--runtime", "kubevirt", "-o", "name"}, from...)...)
 		const wanted = "virtualmachineclusterinstancetype.instancetype.kubevirt.io/none\nvirtualmachine.kubevirt.io/disk\nvirtualmachine.kubevirt.io/grace\n" +
 			"virtualmachine.kubevirt.io/label\nvirtualmachine.kubevirt.io/unfit\nvirtualmachineinstance.kubevirt.io/alone\n"
 		if diff := cmp.Diff(wanted, names.out); diff != "" || cmdutil.ExitStatus(names.err) != 1 {
 			t.Errorf("%v -o name: %v (-want +got):\n%s", from, names.err, diff)
 		}
-		wide := call(t, "", append([]string{"audit", "--guests", "kubevirt", "-o", "wide"}, from...)...)
+		wide := call(t, "", append([]string{"audit", "--runtime", "kubevirt", "-o", "wide"}, from...)...)
 		if head, _, _ := strings.Cut(wide.out, "\n"); !strings.Contains(head, "EXAMPLE") || !strings.Contains(head, "FIELD") {
 			t.Errorf("%v -o wide has no column for the field: %s", from, head)
 		}
