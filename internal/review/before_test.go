@@ -7,6 +7,8 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/policy"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -127,5 +129,72 @@ func TestWhatCameLaterIsJudgedWhenPinned(t *testing.T) {
 				t.Errorf("without policies: %s, %v", texts(verdict.Errors), err)
 			}
 		})
+	}
+}
+
+// TestAnotherViolationOfTheSameValidation: an update that changes what a violated validation reads is not forgiven, and any other update is.
+func TestAnotherViolationOfTheSameValidation(t *testing.T) {
+	old := cpus(t, "1")
+	old.Labels, old.Annotations = map[string]string{"tier": "evil", "x": "y"}, map[string]string{"example.org/owner": "root"}
+	old.Spec.Template.ObjectMeta.Labels = map[string]string{"role": "db"}
+	label := func(key, value string) func(*v1.VirtualMachine) {
+		return func(vm *v1.VirtualMachine) { vm.Labels[key] = value }
+	}
+	annotate := func(vm *v1.VirtualMachine) { vm.Annotations["example.org/owner"] = "wheel" }
+	const (
+		ofKey     = "p object.metadata.?labels['tier'].orValue('') in ['gold', 'silver']"
+		ofField   = "p has(object.metadata.labels) && has(object.metadata.labels.tier) && object.metadata.labels.tier == 'gold'"
+		ofSet     = "p !('tier' in object.metadata.labels)"
+		ofAll     = "p object.metadata.labels.all(k, object.metadata.labels[k] != 'evil')"
+		ofOwner   = "p object.metadata.annotations['example.org/owner'] == 'ann'"
+		ofRest    = "p object.metadata.name == 'b'"
+		ofWhole   = "p object.metadata != oldObject.metadata && false"
+		ofGuest   = "p guest.metadata.labels['role'] == 'web'"
+		ofRunning = "p object.spec.runStrategy in ['Manual', 'Once']"
+	)
+	for _, test := range []struct {
+		why, policy string
+		edit        func(*v1.VirtualMachine)
+		refused     bool
+	}{
+		{"the label that it reads", ofKey, label("tier", "worse"), true},
+		{"another label", ofKey, label("other", "one"), false},
+		{"the label, read as a field", ofField, label("tier", "worse"), true},
+		{"another label, and a test whether there are any", ofField, label("other", "one"), false},
+		{"the value, and only its presence is read", ofSet, label("tier", "worse"), false},
+		{"any label, and a loop reads all", ofAll, label("other", "one"), true},
+		{"an annotation, and a loop reads all labels", ofAll, annotate, false},
+		{"the annotation that it reads", ofOwner, annotate, true},
+		{"a label, and it reads an annotation", ofOwner, label("tier", "worse"), false},
+		{"a label, and it reads the name", ofRest, label("tier", "worse"), false},
+		{"a label, and it reads all metadata", ofWhole, label("tier", "worse"), true},
+		{"a label of the VM, and it reads those of the guest", ofGuest, label("role", "x"), false},
+		{"the run strategy that it reads", ofRunning, func(vm *v1.VirtualMachine) { vm.Spec.RunStrategy = new(v1.RunStrategyRerunOnFailure) }, true},
+	} {
+		t.Run(test.why, func(t *testing.T) {
+			reviewer, now := policied(t, inForce(t, test.policy)), edited(old, test.edit)
+			reviewed, err := reviewer.ReviewVM(t.Context(), now, old, Asker{})
+			verdict, again := reviewer.ReviewVMMetadata(t.Context(), now, old, Asker{})
+			if err != nil || again != nil || reviewed.Allowed() == test.refused {
+				t.Errorf("%s, warns %q, %v, %v", texts(reviewed.Errors), reviewed.Warnings, err, again)
+			}
+			if equality.Semantic.DeepEqual(now.Spec, old.Spec) && verdict.Allowed() == test.refused {
+				t.Errorf("of metadata alone: %s, warns %q", texts(verdict.Errors), verdict.Warnings)
+			}
+		})
+	}
+	// A variable reads for the validation.
+	of := &v1alpha1.GuestPolicy{ObjectMeta: metav1.ObjectMeta{Name: "v"}}
+	of.Spec.Variables = []v1alpha1.GuestPolicyVariable{
+		{Name: "tier", Expression: "object.metadata.labels['tier']"}, {Name: "twice", Expression: "variables.tier + variables.tier"},
+	}
+	of.Spec.Validations = []v1alpha1.GuestPolicyValidation{{Expression: "variables.twice == 'goldgold'"}}
+	compiled, mistakes := policy.Compile(of)
+	reviewer := policied(t, func() ([]*policy.Policy, error) { return []*policy.Policy{compiled}, mistakes.ToAggregate() })
+	for value, refused := range map[string]bool{"tier": true, "other": false} {
+		verdict, err := reviewer.ReviewVMMetadata(t.Context(), edited(old, label(value, "worse")), old, Asker{})
+		if err != nil || verdict.Allowed() == refused {
+			t.Errorf("label %s: %s, %v", value, texts(verdict.Errors), err)
+		}
 	}
 }

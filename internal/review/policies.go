@@ -142,7 +142,7 @@ func (r Reviewer) ReviewVMIUpdate(ctx context.Context, vmi, old *v1.VirtualMachi
 		if err != nil {
 			return admit.Verdict{}, err
 		}
-		forgiveOldViolations(was, &result)
+		forgiveOldViolations(policies, judgement{&before, was}, judgement{request, result}, &result)
 	}
 	verdict := admit.Verdict{}
 	r.addPolicyResult(&verdict, result)
@@ -204,32 +204,40 @@ func (r Reviewer) forgiveVMUpdate(ctx context.Context, reviewed *VM, request *po
 	}
 	was, err := evaluatePolicies(ctx, policies, &old)
 	if err == nil {
-		forgiveOldViolations(was, result)
+		forgiveOldViolations(policies, judgement{&old, was}, judgement{request, *result}, result)
 	}
 	return err
 }
 
-// forgiveOldViolations turns an error of a result into a warning if the object violated the same validation before, or if the same expression failed before.
-func forgiveOldViolations(was policy.Result, result *policy.Result) {
+// judgement is the result of policies for a request.
+type judgement struct {
+	request *policy.Request
+	result  policy.Result
+}
+
+// forgiveOldViolations turns an error of a result into a warning if the object violated the same validation before, and the update changes nothing that the
+// validation reads. It does so, too, if the same expression failed before. So who changes one forbidden label into another is not forgiven.
+func forgiveOldViolations(policies []*policy.Policy, before, now judgement, result *policy.Result) {
 	type validation struct {
 		policy string
 		index  int
 	}
 	violated := map[validation]bool{}
-	for _, before := range was.Violations {
-		violated[validation{before.Policy, before.Validation}] = true
+	for _, was := range before.result.Violations {
+		violated[validation{was.Policy, was.Validation}] = true
 	}
 	type expression struct{ policy, path string }
 	failed := map[expression]policy.Failure{}
-	for _, before := range was.Failures {
-		failed[expression{before.Policy, before.Expression}] = before
+	for _, was := range before.result.Failures {
+		failed[expression{was.Policy, was.Expression}] = was
 	}
 	forgiven := map[*field.Error]bool{}
-	for _, now := range result.Violations {
-		forgiven[now.Err] = violated[validation{now.Policy, now.Validation}]
+	for _, is := range now.result.Violations {
+		of := slices.IndexFunc(policies, func(p *policy.Policy) bool { return p.Name == is.Policy })
+		forgiven[is.Err] = violated[validation{is.Policy, is.Validation}] && !policies[of].ReadsChange(is.Validation, before.request, now.request)
 	}
-	for _, now := range result.Failures {
-		forgiven[now.Err] = now.SameAs(failed[expression{now.Policy, now.Expression}])
+	for _, is := range now.result.Failures {
+		forgiven[is.Err] = is.SameAs(failed[expression{is.Policy, is.Expression}])
 	}
 	result.Errors = slices.DeleteFunc(result.Errors, func(err *field.Error) bool {
 		if forgiven[err] {

@@ -27,6 +27,8 @@ type program struct {
 	cel.Program
 	// loops reports whether the expression has a loop. No other asks whether it is interrupted, and giving it a context takes memory.
 	loops bool
+	// reads are the fields of the object and of the guest that the expression reads, also by variables.
+	reads []fieldRead
 }
 
 // variable is a compiled variable of a policy.
@@ -48,6 +50,8 @@ type compiler struct {
 	// variables is the type of 'variables'. It has those that are compiled already: a variable may use those before it.
 	variables *celtypes.DeclType
 	measures  measures
+	// reads are the fields that the variables read.
+	reads map[string][]fieldRead
 	// total is the estimated cost of all expressions.
 	total uint64
 	// source is the expression that is compiled.
@@ -86,7 +90,7 @@ func (p *Policy) compileFor(resource v1alpha1.GuestPolicyResource, at *field.Pat
 	if err != nil {
 		return nil, field.ErrorList{field.InternalError(at, err)}
 	}
-	c := &compiler{world: world, env: world.env, measures: measures{}}
+	c := &compiler{world: world, env: world.env, measures: measures{}, reads: map[string][]fieldRead{}}
 	compiled := &programs{}
 	for i, condition := range p.spec.MatchConditions {
 		compiled.conditions = append(compiled.conditions,
@@ -137,6 +141,7 @@ func (c *compiler) compileVariable(at *field.Path, v v1alpha1.GuestPolicyVariabl
 		// objects in variables as dyn.
 		declared = celtypes.NewSimpleTypeWithMinSize(v.Name, ast.OutputType(), nil, 1)
 		c.measures[v.Name] = c.measureVariable(v.Expression, ast.OutputType())
+		c.reads[v.Name] = findReads(ast.NativeRep().Expr(), c.reads)
 	}
 	c.variables.Fields[v.Name] = celtypes.NewDeclField(v.Name, declared, true, nil, nil)
 	return c.planWithinLimit(at, ast)
@@ -194,7 +199,7 @@ func (c *compiler) planWithinLimit(at *field.Path, ast *cel.Ast) *program {
 		c.addInvalid(at, "1:1: %s", printableLine(err.Error(), mostIssue)) // a constant that cannot be converted: the planner does not say where
 		return nil
 	}
-	return &program{planned, hasLoop(ast.NativeRep().Expr())}
+	return &program{planned, hasLoop(ast.NativeRep().Expr()), findReads(ast.NativeRep().Expr(), c.reads)}
 }
 
 // addInvalid adds an error about the expression that was checked last. Its value is shortened: an expression may have 16 KiB, and its position says more.
