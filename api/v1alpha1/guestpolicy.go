@@ -41,8 +41,9 @@ type GuestPolicyList struct {
 
 // GuestPolicyStatus is what Kiln's controller reports about a policy.
 type GuestPolicyStatus struct {
-	// conditions are of the types Accepted, which is False if the policy does not compile, so that its failurePolicy decides, and Enforced. Enforced is on
-	// policies with action Deny: it is True if the API server refuses the objects of the policy while Kiln does not answer.
+	// conditions are of the types Accepted, which is False if the policy does not compile, so that its failurePolicy decides, Enforced and ParamsReadable.
+	// Enforced is on policies with action Deny: it is True if the API server refuses the objects of the policy while Kiln does not answer. ParamsReadable is
+	// on policies with a paramKind: it is False if Kiln cannot read the params, so that the failurePolicy decides.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -64,8 +65,27 @@ const (
 	ReasonMayBeSkipped = "MayBeSkipped"
 )
 
+// ConditionParamsReadable is on GuestPolicies with a paramKind. It reports whether Kiln's webhook may read the params.
+const ConditionParamsReadable = "ParamsReadable"
+
+// Reasons of ConditionParamsReadable.
+const (
+	// ReasonParamsReadable means that the webhook may list and watch what paramRef selects.
+	ReasonParamsReadable = "Readable"
+	// ReasonParamKindNotServed means that the cluster does not serve the paramKind, or that paramRef has a namespace and the kind has none.
+	ReasonParamKindNotServed = "NotServed"
+	// ReasonParamsForbidden means that the webhook may not list and watch the paramKind. An administrator must grant it.
+	ReasonParamsForbidden = "Forbidden"
+)
+
 // GuestPolicySpec has the objects that a policy judges, and its rules.
+// +kubebuilder:validation:XValidation:rule="has(self.paramKind) == has(self.paramRef)",message="paramKind and paramRef need each other"
 type GuestPolicySpec struct {
+	// paramKind is the kind of the params: objects that expressions read as params, such as the limits of a team. Kiln's webhook needs the right to list and
+	// watch it. Secrets are not allowed, because everyone may read a policy and its messages.
+	ParamKind *GuestPolicyParamKind `json:"paramKind,omitempty"`
+	// paramRef selects the params. The policy is evaluated once for each of them, and all must be satisfied.
+	ParamRef *GuestPolicyParamRef `json:"paramRef,omitempty"`
 	// matchConstraints select the objects that the policy judges. Default: every VirtualMachine and every VirtualMachineInstance without a VM, when it is
 	// created or updated.
 	MatchConstraints GuestPolicyMatch `json:"matchConstraints,omitempty,omitzero"`
@@ -103,6 +123,47 @@ type GuestPolicySpec struct {
 	// +kubebuilder:validation:Enum=Fail;Ignore
 	FailurePolicy GuestPolicyFailure `json:"failurePolicy,omitempty"`
 }
+
+// GuestPolicyParamKind is the kind of the params of a policy.
+type GuestPolicyParamKind struct {
+	// apiVersion is the group and version of the kind, such as example.org/v1, or v1 for a ConfigMap.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	APIVersion string `json:"apiVersion"`
+	// kind is the name of the kind, such as ConfigMap.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Kind string `json:"kind"`
+}
+
+// GuestPolicyParamRef selects the params of a policy, as the paramRef of a ValidatingAdmissionPolicyBinding.
+// +kubebuilder:validation:XValidation:rule="has(self.name) != has(self.selector)",message="one of name and selector must be set"
+type GuestPolicyParamRef struct {
+	// name is the name of the only param.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name,omitempty"`
+	// namespace is the namespace of the params. Default: for a namespaced kind, the namespace of the VM. It must not be set for a kind without namespaces.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	Namespace string `json:"namespace,omitempty"`
+	// selector selects the params by their labels. An empty selector selects all. At most 64 params may judge one VM.
+	Selector *metav1.LabelSelector `json:"selector,omitempty"`
+	// parameterNotFoundAction is the effect if there is no param: Allow means that the policy does not judge the object, and Deny that its failurePolicy decides.
+	ParameterNotFoundAction GuestPolicyNotFoundAction `json:"parameterNotFoundAction"`
+}
+
+// GuestPolicyNotFoundAction is the effect of params that do not exist.
+// +kubebuilder:validation:Enum=Allow;Deny
+type GuestPolicyNotFoundAction string
+
+// Effects of params that do not exist.
+const (
+	// PolicyAllowNotFound means that the policy does not judge the object.
+	PolicyAllowNotFound GuestPolicyNotFoundAction = "Allow"
+	// PolicyDenyNotFound means that the failurePolicy decides about the object.
+	PolicyDenyNotFound GuestPolicyNotFoundAction = "Deny"
+)
 
 // GuestPolicyMatch selects the objects that a policy judges.
 type GuestPolicyMatch struct {

@@ -181,10 +181,14 @@ func (o options) newVMController(engine *command.Engine) *lifecycle.Controller {
 // addKubeVirt makes the controller of VMs leave their VMIs to KubeVirt, and judge the VMs that admission has not judged.
 func (o options) addKubeVirt(ctx context.Context, engine *command.Engine, machines *lifecycle.Controller) error {
 	machines.Namespaces = &enforcement.Namespaces{Selection: o.namespaces.Selection, Kiln: o.Namespace, KubeVirt: o.KubeVirtNamespace}
-	policies := &guestpolicy.Set{Log: ctrl.Log.WithName("policies")}
+	policies, err := guestpolicy.NewSet(engine.GetConfig(), engine.GetHTTPClient(), engine.GetRESTMapper(), ctrl.Log.WithName("policies"))
+	if err != nil {
+		return err
+	}
 	added := &guestcontroller.Controller{Client: machines.Client, Live: machines.Live, Events: machines.Events, Now: machines.Now,
 		Namespaces: machines.Namespaces,
-		Reviewer:   review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now, Policies: policies.Now, Stored: true}}
+		Reviewer: review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now, Policies: policies.Now,
+			Params: policies.Params.Source, Stored: true}}
 	machines.KubeVirt, policies.Changed = added, added.PoliciesChanged
 	return policies.Follow(ctx, engine.GetCache())
 }

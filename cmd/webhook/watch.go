@@ -31,6 +31,9 @@ func watchObjects(ctx context.Context, mgr ctrl.Manager) (*guestpolicy.Set, erro
 				object, object.GetObjectKind().GroupVersionKind().Kind, err)
 		}
 	}
-	policies := &guestpolicy.Set{Log: ctrl.Log.WithName("policies")}
+	policies, err := guestpolicy.NewSet(mgr.GetConfig(), mgr.GetHTTPClient(), mgr.GetRESTMapper(), ctrl.Log.WithName("policies"))
+	if err != nil {
+		return nil, err
+	}
 	return policies, errors.Join(policies.Follow(ctx, mgr.GetCache()), mgr.AddReadyzCheck("policies", policies.Ready))
 }

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/review"
@@ -15,6 +16,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/patch"
 	"golang.org/x/sync/semaphore"
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
 // Server contains what the handlers need besides the request.
@@ -24,6 +26,8 @@ type Server struct {
 	LauncherHook virtcontroller.Hook
 	// MayRead reports what the caller of a request may read.
 	MayRead MayRead
+	// ParamSchema returns the schema of the paramKind of a GuestPolicy, or nil; nil if params have no types.
+	ParamSchema func(v1alpha1.GuestPolicyParamKind) (*spec.Schema, error)
 	// Write stores the ControllerRevisions that a VM or VMI is pinned to, before the object exists: otherwise an instancetype could change between the answer
 	// and the first start. It is never called in a dry run.
 	Write func(context.Context, ...revision.Draft) error
@@ -75,7 +79,7 @@ func (s *Server) Hooks() map[string]Hook {
 		ValidateInstancetype: s.withinQuota(validateInstancetype),
 		ValidatePreference:   s.withinQuota(validatePreference),
 		ValidateHardware:     validateHardware,
-		ValidatePolicy:       validatePolicy,
+		ValidatePolicy:       s.validatePolicy,
 		ValidateProfile:      s.withinQuota(s.validateProfile),
 		MutateRestore:        skipUnreadable(s.mutateRestore),
 		MutateClone:          skipUnreadable(s.mutateClone),

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/admit"
@@ -10,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	v1 "kubevirt.io/api/core/v1"
 	"kubevirt.io/api/instancetype/v1beta1"
 )
@@ -51,13 +53,29 @@ func validateHardware(_ context.Context, request *admissionv1.AdmissionRequest) 
 }
 
 // validatePolicy refuses a policy that does not compile, with the position of each mistake.
-func validatePolicy(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+func (s *Server) validatePolicy(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	object, err := decodeObject[v1alpha1.GuestPolicy](request.Object.Raw)
 	if err != nil {
 		return answer{}, err
 	}
-	compiled, mistakes := policy.Compile(object)
-	return answerMistakes(mistakes, compiled.Warnings())
+	params, warnings, err := s.paramSchema(object.Spec.ParamKind)
+	if err != nil {
+		return answer{}, err
+	}
+	compiled, mistakes := policy.CompileTyped(object, params)
+	return answerMistakes(mistakes, append(compiled.Warnings(), warnings...))
+}
+
+// paramSchema returns the schema of a paramKind, or nil. It warns of a kind that the cluster does not serve, which may come later.
+func (s *Server) paramSchema(kind *v1alpha1.GuestPolicyParamKind) (params *spec.Schema, warnings []string, err error) {
+	if kind == nil || s.ParamSchema == nil {
+		return nil, nil, nil
+	}
+	if params, err = s.ParamSchema(*kind); params == nil {
+		warnings = []string{fmt.Sprintf("spec.paramKind: the cluster does not serve kind %s of %s: until it does, the policy fails for each object",
+			kind.Kind, kind.APIVersion)}
+	}
+	return params, warnings, err
 }
 
 func answerMistakes(mistakes field.ErrorList, warnings []string) (answer, error) {

@@ -96,6 +96,10 @@ func (o *policyAuditRun) printAudit(a policyaudit.Audit) (outcome error) {
 	var names []string
 	var rows [][]string
 	for _, v := range a.Violations {
+		message := v.Message
+		if v.Param != "" {
+			message = v.Param + ": " + message
+		}
 		var actions []string
 		for _, action := range v.Actions {
 			actions = append(actions, string(action))
@@ -103,7 +107,7 @@ func (o *policyAuditRun) printAudit(a policyaudit.Audit) (outcome error) {
 		if v.Failed {
 			actions = append(actions, "the policy cannot be evaluated")
 		}
-		rows = append(rows, []string{v.Namespace, shortKind(v.Kind) + "/" + v.Name, v.Policy, strings.Join(actions, ", "), v.Message, v.Field})
+		rows = append(rows, []string{v.Namespace, shortKind(v.Kind) + "/" + v.Name, v.Policy, strings.Join(actions, ", "), message, v.Field})
 		names = append(names, cmdutil.ResourceName(v.Kind, v.Name))
 	}
 	if o.Output == "name" {

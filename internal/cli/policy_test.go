@@ -34,7 +34,7 @@ func tested(t *testing.T, folder string) (policytest.Report, answer) {
 func TestExamplePolicies(t *testing.T) {
 	t.Parallel()
 	r, got := tested(t, examplePolicies)
-	if got.err != nil || r.Policies != 8 || r.Failed+len(r.Findings) > 0 {
+	if got.err != nil || r.Policies != 9 || r.Failed+len(r.Findings) > 0 {
 		t.Fatalf("%d policies, %d failed, findings %v: %v", r.Policies, r.Failed, r.Findings, got.err)
 	}
 	answers := map[string]map[v1alpha1.GuestPolicyAnswer]int{}
@@ -58,7 +58,7 @@ func TestExamplePolicies(t *testing.T) {
 func TestExamplePoliciesCanFail(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(examplePolicies, "*", "policy.yaml"))
-	if err != nil || len(files) != 8 {
+	if err != nil || len(files) != 9 {
 		t.Fatalf("%d policies: %v", len(files), err)
 	}
 	for _, file := range files {

@@ -2,6 +2,7 @@ package guestpolicy
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
@@ -38,12 +39,21 @@ type Controller struct {
 	Client client.Client
 	// Validating reads the configuration kiln-validating, and Registered reads kiln-policies. Register sets them.
 	Validating, Registered client.Reader
+	// Mapper finds the resources of paramKinds, and Writer creates SubjectAccessReviews. Register sets both.
+	Mapper meta.RESTMapper
+	Writer client.Writer
 	// Refusing selects the namespaces in which policies refuse; nil for all. In other namespaces nothing waits for Kiln.
 	Refusing *metav1.LabelSelector
+
+	// account is the account of the webhook, as soon as it is known.
+	account atomic.Pointer[string]
 }
 
 // Register adds the controller to a manager. A write of the status does not change the generation, and so causes no event.
 func (c *Controller) Register(mgr ctrl.Manager) error {
+	if err := c.findWebhook(mgr); err != nil {
+		return err
+	}
 	build := ctrl.NewControllerManagedBy(mgr).Named("guestpolicy").
 		For(&v1alpha1.GuestPolicy{}, builder.WithPredicates(predicate.GenerationChangedPredicate{}))
 	for name, reader := range map[string]*client.Reader{validating: &c.Validating, registered: &c.Registered} {
@@ -108,7 +118,16 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	} else {
 		meta.RemoveStatusCondition(&judged.Status.Conditions, v1alpha1.ConditionEnforced)
 	}
-	return ctrl.Result{}, condition.Write(ctx, c.Client, &stored, judged)
+	if stored.Spec.ParamKind == nil || stored.Spec.ParamRef == nil {
+		meta.RemoveStatusCondition(&judged.Status.Conditions, v1alpha1.ConditionParamsReadable)
+		return ctrl.Result{}, condition.Write(ctx, c.Client, &stored, judged)
+	}
+	readable, err := c.paramsCondition(ctx, &stored)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	meta.SetStatusCondition(&judged.Status.Conditions, readable)
+	return ctrl.Result{RequeueAfter: paramInterval}, condition.Write(ctx, c.Client, &stored, judged)
 }
 
 // asked is about which objects the API server must ask Kiln, and otherwise refuses them.

@@ -9,14 +9,21 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/policy"
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
@@ -26,11 +33,62 @@ type Set struct {
 	Log logr.Logger
 	// Changed is called after Now returns other policies; nil if nobody needs to know.
 	Changed func()
+	// Params keeps the params of the policies; nil if policies with params fail.
+	Params *Params
+	// Schema returns the schema of a paramKind, or nil; nil if params have no types.
+	Schema func(v1alpha1.GuestPolicyParamKind) (*spec.Schema, error)
 
-	// compiled is used only by the goroutine of the informer.
+	// context ends when the process ends.
+	context  context.Context
+	lock     sync.Mutex // of compiled
 	compiled map[string]compiled
 	now      atomic.Pointer[[]*policy.Policy]
 	synced   func() bool
+	tried    atomic.Bool
+	// waiting means that renewPolicies is about to be called.
+	waiting atomic.Bool
+}
+
+// NewSet returns a set that reads the params of policies, and their types, from a cluster.
+func NewSet(config *rest.Config, by *http.Client, mapper meta.RESTMapper, log logr.Logger) (*Set, error) {
+	params, err := dynamic.NewForConfigAndClient(config, by)
+	if err != nil {
+		return nil, err
+	}
+	discovered, err := discovery.NewDiscoveryClientForConfigAndClient(config, by)
+	if err != nil {
+		return nil, err
+	}
+	schemas := &Schemas{Discovery: discovered}
+	s := &Set{Log: log, Params: &Params{Client: params, Mapper: mapper, Log: log}, Schema: schemas.Of}
+	s.Params.Changed = s.paramsChanged
+	return s, nil
+}
+
+// paramsDelay is the time in which changes of params cause one call of Changed: a tenant may write params all the time.
+const paramsDelay = 30 * time.Second
+
+// paramsChanged has Now return other policies, because these say something else with other params. It does nothing if nobody waits for changes of policies.
+func (s *Set) paramsChanged() {
+	if s.Changed == nil || s.waiting.Swap(true) {
+		return
+	}
+	time.AfterFunc(paramsDelay, s.renewPolicies)
+}
+
+// renewPolicies replaces each policy with params by a copy.
+func (s *Set) renewPolicies() {
+	s.waiting.Store(false)
+	s.lock.Lock()
+	defer s.lock.Unlock()
+	for name, was := range s.compiled {
+		if was.of != nil {
+			renewed := *was.policy
+			was.policy = &renewed
+			s.compiled[name] = was
+		}
+	}
+	s.publishPolicies()
 }
 
 // compiled is a policy with the version of the object that it was compiled from.
@@ -38,10 +96,14 @@ type compiled struct {
 	uid        types.UID
 	generation int64
 	policy     *policy.Policy
+	// of is the object of a policy with params, and schema the schema of its paramKind: both are needed to compile it again.
+	of     *v1alpha1.GuestPolicy
+	schema *spec.Schema
 }
 
 // Follow starts an informer that keeps the policies current. It fails if the cluster does not serve the kind.
 func (s *Set) Follow(ctx context.Context, informers cache.Informers) error {
+	s.context = ctx
 	informer, err := informers.GetInformer(ctx, &v1alpha1.GuestPolicy{})
 	if err != nil {
 		return fmt.Errorf("watching GuestPolicies: %w; are the CustomResourceDefinitions of manifests/crds installed?", err)
@@ -53,6 +115,9 @@ func (s *Set) Follow(ctx context.Context, informers cache.Informers) error {
 		return err
 	}
 	s.synced = registered.HasSynced
+	if s.Schema != nil {
+		go s.refreshSchemas(ctx)
+	}
 	return nil
 }
 
@@ -64,6 +129,12 @@ var errNotSynced = errors.New("the GuestPolicies of the cluster have not been re
 func (s *Set) Now() ([]*policy.Policy, error) {
 	if s.synced == nil || !s.synced() {
 		return nil, errNotSynced
+	}
+	if s.Params != nil && !s.tried.Load() {
+		if !s.Params.Tried() {
+			return nil, errNotSynced
+		}
+		s.tried.Store(true) // params of later policies are no reason to answer nothing: their failurePolicy decides
 	}
 	if now := s.now.Load(); now != nil {
 		return *now, nil
@@ -84,18 +155,72 @@ func (s *Set) putPolicy(object any) {
 	if !ok {
 		return
 	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
 	if was, known := s.compiled[of.Name]; known && was.uid == of.UID && was.generation == of.Generation {
 		return
 	}
-	made, mistakes := policy.Compile(of)
+	s.compilePolicy(of)
+	s.publishPolicies()
+}
+
+// compilePolicy compiles a policy with the schema of its params.
+func (s *Set) compilePolicy(of *v1alpha1.GuestPolicy) {
+	params := s.schemaOf(of)
+	made, mistakes := policy.CompileTyped(of, params)
+	if len(mistakes) > 0 && params != nil && of.Spec.ParamKind != nil {
+		// It compiled when it was written, so the definition of the paramKind has lost a field. Only expressions that read the field fail.
+		if untyped, still := policy.Compile(of); len(still) == 0 {
+			made, mistakes = untyped, nil
+		}
+	}
 	if len(mistakes) > 0 { // admission refuses such a policy: it was stored while no webhook ran, or by another release of Kiln
 		s.Log.Error(mistakes.ToAggregate(), "GuestPolicy does not compile; its failurePolicy decides", "name", of.Name)
 	}
 	if s.compiled == nil {
 		s.compiled = map[string]compiled{}
 	}
-	s.compiled[of.Name] = compiled{of.UID, of.Generation, made}
-	s.publishPolicies()
+	next := compiled{uid: of.UID, generation: of.Generation, policy: made}
+	if of.Spec.ParamKind != nil {
+		next.of, next.schema = of, params
+	}
+	s.compiled[of.Name] = next
+}
+
+// schemaOf returns the schema of the paramKind of a policy, or nil.
+func (s *Set) schemaOf(of *v1alpha1.GuestPolicy) *spec.Schema {
+	if of.Spec.ParamKind == nil || s.Schema == nil {
+		return nil
+	}
+	found, err := s.Schema(*of.Spec.ParamKind)
+	if err != nil {
+		s.Log.Error(err, "the params of a GuestPolicy have no types", "name", of.Name)
+	}
+	return found
+}
+
+// schemaInterval is the time between two looks at the schemas of paramKinds.
+const schemaInterval = time.Minute
+
+// refreshSchemas compiles policies again whose paramKind has another schema, such as one whose definition came after the policy.
+func (s *Set) refreshSchemas(ctx context.Context) {
+	for sleep(ctx, schemaInterval) {
+		s.lock.Lock()
+		changed := false
+		for _, was := range s.compiled {
+			if was.of == nil {
+				continue
+			}
+			if now := s.schemaOf(was.of); now != nil && !sameSchema(was.schema, now) {
+				s.compilePolicy(was.of)
+				changed = true
+			}
+		}
+		if changed {
+			s.publishPolicies()
+		}
+		s.lock.Unlock()
+	}
 }
 
 // dropPolicy removes a policy. If the informer has missed the deletion, it has only the key of the policy.
@@ -104,6 +229,8 @@ func (s *Set) dropPolicy(object any) {
 	if err != nil {
 		return
 	}
+	s.lock.Lock()
+	defer s.lock.Unlock()
 	delete(s.compiled, key)
 	s.publishPolicies()
 	Violations.DeletePartialMatch(prometheus.Labels{labelPolicy: key}) // over time there may be any number of names
@@ -114,6 +241,9 @@ func (s *Set) publishPolicies() {
 	all := make([]*policy.Policy, 0, len(s.compiled))
 	for _, name := range slices.SortedFunc(maps.Keys(s.compiled), strings.Compare) {
 		all = append(all, s.compiled[name].policy)
+	}
+	if s.Params != nil && s.context != nil {
+		s.Params.Follow(s.context, all)
 	}
 	s.now.Store(&all)
 	if s.Changed != nil {

@@ -168,7 +168,7 @@ func TestAnotherViolationOfTheSameValidation(t *testing.T) {
 		{"a label, and it reads an annotation", ofOwner, label("tier", "worse"), false},
 		{"a label, and it reads the name", ofRest, label("tier", "worse"), false},
 		{"a label, and it reads all metadata", ofWhole, label("tier", "worse"), true},
-		{"a label of the VM, and it reads those of the guest", ofGuest, label("role", "x"), false},
+		{"a label of the VM, and it reads the labels of the guest", ofGuest, label("role", "x"), false},
 		{"the run strategy that it reads", ofRunning, func(vm *v1.VirtualMachine) { vm.Spec.RunStrategy = new(v1.RunStrategyRerunOnFailure) }, true},
 	} {
 		t.Run(test.why, func(t *testing.T) {

@@ -26,6 +26,14 @@ func (r Reviewer) currentPolicies() ([]*policy.Policy, error) {
 	return r.Policies()
 }
 
+// params returns the source of the params of policies for one request.
+func (r Reviewer) params(ctx context.Context) policy.ParamSource {
+	if r.Params == nil {
+		return nil
+	}
+	return r.Params(ctx)
+}
+
 // judgeVMByPolicies adds the result of the policies for a VM to its verdict.
 func (r Reviewer) judgeVMByPolicies(ctx context.Context, reviewed *VM, asker Asker) error {
 	policies, err := r.currentPolicies()
@@ -53,6 +61,7 @@ func (r Reviewer) judgeVMByPolicies(ctx context.Context, reviewed *VM, asker Ask
 func (r Reviewer) vmRequest(ctx context.Context, reviewed *VM, asker Asker) (*policy.Request, error) {
 	request := &policy.Request{
 		Operation: v1alpha1.PolicyCreate, Resource: v1alpha1.PolicyVirtualMachines, Object: reviewed.given, User: asker.User, DryRun: asker.DryRun,
+		Params: r.params(ctx),
 	}
 	if reviewed.old != nil {
 		request.Operation, request.OldObject = v1alpha1.PolicyUpdate, reviewed.old
@@ -85,7 +94,7 @@ func (r Reviewer) judgeVMIByPolicies(ctx context.Context, reviewed *VMI, asker A
 	}
 	request := &policy.Request{
 		Operation: v1alpha1.PolicyCreate, Resource: v1alpha1.PolicyVirtualMachineInstances,
-		Object: reviewed.Explicit, Guest: reviewed.Explicit, User: asker.User, DryRun: asker.DryRun,
+		Object: reviewed.Explicit, Guest: reviewed.Explicit, User: asker.User, DryRun: asker.DryRun, Params: r.params(ctx),
 	}
 	if err := r.addContext(ctx, request, reviewed.Resolved.Set); err != nil {
 		return err
@@ -126,7 +135,7 @@ func (r Reviewer) ReviewVMIUpdate(ctx context.Context, vmi, old *v1.VirtualMachi
 	}
 	request := &policy.Request{
 		Operation: v1alpha1.PolicyUpdate, Resource: v1alpha1.PolicyVirtualMachineInstances,
-		Object: vmi, OldObject: old, Guest: vmi, User: asker.User, DryRun: asker.DryRun,
+		Object: vmi, OldObject: old, Guest: vmi, User: asker.User, DryRun: asker.DryRun, Params: r.params(ctx),
 	}
 	if err := r.addContext(ctx, request, resolved.Set); err != nil {
 		return admit.Verdict{}, err
@@ -216,28 +225,28 @@ type judgement struct {
 }
 
 // forgiveOldViolations turns an error of a result into a warning if the object violated the same validation before, and the update changes nothing that the
-// validation reads. It does so, too, if the same expression failed before. So who changes one forbidden label into another is not forgiven.
+// validation reads. An error of the same expression that failed before becomes a warning, too. So who changes one forbidden label into another is not forgiven.
 func forgiveOldViolations(policies []*policy.Policy, before, now judgement, result *policy.Result) {
 	type validation struct {
-		policy string
-		index  int
+		policy, param string
+		index         int
 	}
 	violated := map[validation]bool{}
 	for _, was := range before.result.Violations {
-		violated[validation{was.Policy, was.Validation}] = true
+		violated[validation{was.Policy, was.Param, was.Validation}] = true
 	}
-	type expression struct{ policy, path string }
+	type expression struct{ policy, param, path string }
 	failed := map[expression]policy.Failure{}
 	for _, was := range before.result.Failures {
-		failed[expression{was.Policy, was.Expression}] = was
+		failed[expression{was.Policy, was.Param, was.Expression}] = was
 	}
 	forgiven := map[*field.Error]bool{}
 	for _, is := range now.result.Violations {
 		of := slices.IndexFunc(policies, func(p *policy.Policy) bool { return p.Name == is.Policy })
-		forgiven[is.Err] = violated[validation{is.Policy, is.Validation}] && !policies[of].ReadsChange(is.Validation, before.request, now.request)
+		forgiven[is.Err] = violated[validation{is.Policy, is.Param, is.Validation}] && !policies[of].ReadsChange(is.Validation, before.request, now.request)
 	}
 	for _, is := range now.result.Failures {
-		forgiven[is.Err] = is.SameAs(failed[expression{is.Policy, is.Expression}])
+		forgiven[is.Err] = is.SameAs(failed[expression{is.Policy, is.Param, is.Expression}])
 	}
 	result.Errors = slices.DeleteFunc(result.Errors, func(err *field.Error) bool {
 		if forgiven[err] {

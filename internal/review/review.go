@@ -27,6 +27,8 @@ type Reviewer struct {
 	Configuration func() config.Cluster
 	// Policies returns the GuestPolicies in force, compiled; nil for none. It returns an error until they have been read: nothing is admitted until then.
 	Policies func() ([]*policy.Policy, error)
+	// Params returns the source of the params of policies for one request; nil if policies with params cannot be evaluated.
+	Params func(context.Context) policy.ParamSource
 	// Judged is called with the result of the policies for an object, without the violations that were forgiven; nil to count nothing.
 	Judged func(policy.Result)
 	// KubeVirt completes the objects of KubeVirt's controllers; nil if they stay as they are.

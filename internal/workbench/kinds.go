@@ -10,7 +10,6 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/instancetype"
-	"github.com/kilnvm/kiln/pkg/policy"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -139,11 +138,15 @@ func (s stageOne) judgePreference(_ context.Context, r *Reviewed, raw []byte) er
 }
 
 // judgePolicy judges a GuestPolicy: it must compile.
-func (s stageOne) judgePolicy(_ context.Context, r *Reviewed, raw []byte) error {
+func (s stageOne) judgePolicy(ctx context.Context, r *Reviewed, raw []byte) error {
 	var object v1alpha1.GuestPolicy
-	err := json.Unmarshal(raw, &object)
-	compiled, mistakes := policy.Compile(&object)
-	r.Verdict.Errors, r.Verdict.Warnings = mistakes, compiled.Warnings()
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return err
+	}
+	compiled, mistakes, err := compileAmong(ctx, r.Inputs, &object)
+	if err == nil {
+		r.Verdict.Errors, r.Verdict.Warnings = mistakes, compiled.Warnings()
+	}
 	return err
 }
 

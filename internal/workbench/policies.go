@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/workbench/crdschema"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
@@ -15,8 +16,10 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -43,9 +46,13 @@ func (b *Bench) GuestPolicies(ctx context.Context, in manifest.Inputs) ([]*polic
 	byName := map[string]*policy.Policy{}
 	for i := range list.Items {
 		// A policy that does not compile judges by its failurePolicy, as in the webhook.
-		byName[list.Items[i].Name], _ = policy.Compile(&list.Items[i])
+		compiled, _, err := compileAmong(ctx, in, &list.Items[i])
+		if err != nil {
+			return nil, nil, err
+		}
+		byName[list.Items[i].Name] = compiled
 	}
-	own, err := b.policyFiles()
+	own, err := b.policyFiles(ctx, in)
 	if err != nil {
 		return nil, warnings, err
 	}
@@ -98,7 +105,7 @@ const allAuthenticated = "system:authenticated"
 
 // policyFiles returns the GuestPolicies of the files Policies. It leaves out objects of other kinds, such as GuestPolicyTests. The
 // error has a line for each mistake for which an API server with Kiln would refuse a policy. Each line begins with the flag --policy.
-func (b *Bench) policyFiles() (all []*policy.Policy, err error) {
+func (b *Bench) policyFiles(ctx context.Context, in manifest.Inputs) (all []*policy.Policy, err error) {
 	seen := map[string]bool{}
 	var wrong []error
 	for _, name := range b.Policies {
@@ -115,7 +122,7 @@ func (b *Bench) policyFiles() (all []*policy.Policy, err error) {
 				continue
 			}
 			some = true
-			compiled, mistakes, err := compilePolicy(one)
+			compiled, mistakes, err := compilePolicy(ctx, in, one)
 			switch {
 			case err != nil:
 				return nil, err
@@ -139,7 +146,7 @@ func (b *Bench) policyFiles() (all []*policy.Policy, err error) {
 }
 
 // compilePolicy checks a policy against the schema of its kind, and compiles it. It returns nil if the policy has mistakes.
-func compilePolicy(one manifest.Object) (*policy.Policy, field.ErrorList, error) {
+func compilePolicy(ctx context.Context, in manifest.Inputs, one manifest.Object) (*policy.Policy, field.ErrorList, error) {
 	found, err := crdschema.Check(one.Unstructured)
 	if err != nil || len(found.Mistakes) > 0 {
 		return nil, found.Mistakes, err
@@ -148,11 +155,25 @@ func compilePolicy(one manifest.Object) (*policy.Policy, field.ErrorList, error)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(one.Object, &typed); err != nil {
 		return nil, nil, err
 	}
-	compiled, mistakes := policy.Compile(&typed)
-	if len(mistakes) > 0 {
-		return nil, mistakes, nil
+	compiled, mistakes, err := compileAmong(ctx, in, &typed)
+	if err != nil || len(mistakes) > 0 {
+		return nil, mistakes, err
 	}
 	return compiled, nil, nil
+}
+
+// compileAmong compiles a policy with the types that the definition of its params has, if it is among the objects of the inputs.
+func compileAmong(ctx context.Context, in manifest.Inputs, of *v1alpha1.GuestPolicy) (*policy.Policy, field.ErrorList, error) {
+	var params *spec.Schema
+	if of.Spec.ParamKind != nil {
+		found, err := definitionOf(ctx, in, *of.Spec.ParamKind)
+		if err != nil {
+			return nil, nil, err
+		}
+		params = found.schema
+	}
+	compiled, mistakes := policy.CompileTyped(of, params)
+	return compiled, mistakes, nil
 }
 
 // mistakeWithLine returns a mistake as text, with its file and line if they are known.
@@ -162,4 +183,9 @@ func mistakeWithLine(o manifest.Object, mistake *field.Error) string {
 		return fmt.Sprintf("%s:%d: %s", at.File, at.Number, text)
 	}
 	return text
+}
+
+// CompileWith compiles a policy with the types that the definition of its params has, if it is among these CustomResourceDefinitions.
+func CompileWith(definitions []*unstructured.Unstructured, of *v1alpha1.GuestPolicy) (*policy.Policy, field.ErrorList, error) {
+	return compileAmong(context.Background(), manifest.Inputs{Reader: objects.New(nil, definitions...)}, of)
 }

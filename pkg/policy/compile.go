@@ -87,6 +87,9 @@ func (p *Policy) compileExpressions(at *field.Path) {
 // compileFor compiles the expressions for one resource.
 func (p *Policy) compileFor(resource v1alpha1.GuestPolicyResource, at *field.Path) (*programs, field.ErrorList) {
 	world, err := worlds[resource]()
+	if err == nil {
+		world, err = world.withParams(p)
+	}
 	if err != nil {
 		return nil, field.ErrorList{field.InternalError(at, err)}
 	}

@@ -28,6 +28,7 @@ const (
 	varPreference   = "preference"
 	varNamespace    = "namespaceObject"
 	varRequest      = "request"
+	varParams       = "params"
 	varVariables    = "variables"
 )
 
@@ -42,6 +43,8 @@ type world struct {
 	types map[string]*celtypes.DeclType
 	// byName are the types of structs by their names.
 	byName map[string]*celtypes.DeclType
+	// declared are the types of Go types. An environment must not have two types of one name.
+	declared declarations
 }
 
 // worlds are made when the first policy is compiled, and shared by all.
@@ -65,23 +68,30 @@ func newWorld(object reflect.Type) (*world, error) {
 		varPreference:   declared.declareType(reflect.TypeFor[v1beta1.VirtualMachinePreference]()),
 		varNamespace:    declared.declareType(reflect.TypeFor[corev1.Namespace]()),
 		varRequest:      declared.declareType(reflect.TypeFor[request]()),
-	}, byName: map[string]*celtypes.DeclType{}}
-	var options []cel.EnvOption
-	var roots []*celtypes.DeclType
-	for name, declared := range w.types {
-		options = append(options, cel.Variable(name, declared.CelType()))
-		roots = append(roots, declared)
-	}
+	}, byName: map[string]*celtypes.DeclType{}, declared: declared}
 	for t, declared := range declared {
 		if twin, ok := w.byName[declared.TypeName()]; ok && twin != declared {
 			return nil, fmt.Errorf("two types are called %s, one of them %s", declared.TypeName(), t)
 		}
 		w.byName[declared.TypeName()] = declared
 	}
+	return w, w.makeEnvironment()
+}
+
+// makeEnvironment makes the environment of the types and variables of the world. It is not an extension of another world's environment, because an
+// extension must not have a type that its base has.
+func (w *world) makeEnvironment() (err error) {
+	var options []cel.EnvOption
+	var roots []*celtypes.DeclType
+	for name, declared := range w.types {
+		options = append(options, cel.Variable(name, declared.CelType()))
+		if declared != celtypes.DynType {
+			roots = append(roots, declared)
+		}
+	}
 	base := environment.MustBaseEnvSet(language).NewExpressionsEnv()
-	var err error
 	w.env, err = extendEnvironment(base, roots, append(options, boundedQuantities...)...)
-	return w, err
+	return err
 }
 
 // boundedQuantities are quantity() and isQuantity() of Kubernetes with an error for a text that takes hours to parse, such as 1e1000000000. A policy may read

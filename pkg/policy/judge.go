@@ -8,8 +8,10 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	celcommon "k8s.io/apiserver/pkg/cel/common"
 )
 
 // Rules that errors of policies carry as their origin.
@@ -55,7 +57,9 @@ const (
 // Violation is a validation that is not true.
 type Violation struct {
 	// Policy is the name of the GuestPolicy, and Validation the index of the validation in it.
-	Policy     string                       `json:"policy"`
+	Policy string `json:"policy"`
+	// Param names the object with which the policy was evaluated, such as 'ConfigMap team/limits'; empty if the policy has no params.
+	Param      string                       `json:"param,omitempty"`
 	Validation int                          `json:"expressionIndex"`
 	Message    string                       `json:"message"`
 	Actions    []v1alpha1.GuestPolicyAction `json:"validationActions"`
@@ -66,6 +70,8 @@ type Violation struct {
 // Failure is a policy that could not be evaluated.
 type Failure struct {
 	Policy string
+	// Param names the object with which the policy was evaluated; empty if the policy has no params.
+	Param string
 	// Expression is the path of the expression that failed, such as spec.validations[0].expression. It is empty if the policy does not compile.
 	Expression string
 	Cause      error
@@ -77,7 +83,7 @@ type Failure struct {
 
 // SameAs reports whether the same expression failed for the same cause. Causes of cel-go say themselves whether they are the same (errors.Is).
 func (f Failure) SameAs(other Failure) bool {
-	return f.Policy == other.Policy && f.Expression == other.Expression && errors.Is(f.Cause, other.Cause)
+	return f.Policy == other.Policy && f.Param == other.Param && f.Expression == other.Expression && errors.Is(f.Cause, other.Cause)
 }
 
 // judge is one judgement. It evaluates one policy after the other, in one goroutine: values of CEL keep what they have read.
@@ -110,7 +116,7 @@ func Judge(interrupt <-chan struct{}, policies []*Policy, r *Request) Result {
 			defer j.cancel()
 		}
 		j.Last = p.Name
-		if j.judgePolicy(p, r.Resource); j.Interrupted {
+		if j.judgePolicy(p, r); j.Interrupted {
 			break
 		}
 	}
@@ -125,19 +131,37 @@ func Judge(interrupt <-chan struct{}, policies []*Policy, r *Request) Result {
 	return *j.Result
 }
 
-// judgePolicy evaluates one policy on the object.
-func (j *judge) judgePolicy(p *Policy, resource v1alpha1.GuestPolicyResource) {
+// judgePolicy evaluates one policy on the object, once with each of its params.
+func (j *judge) judgePolicy(p *Policy, r *Request) {
 	if len(p.Errors) > 0 {
-		j.Selected = append(j.Selected, p.Name)
+		j.addSelected(p)
 		j.addFailure(p, Failure{Cause: p.Errors[0], Message: "it does not compile: " + printableLine(p.Errors[0].Error(), mostIssue)})
 		return
 	}
+	params, err := p.params(r)
+	if err != nil {
+		j.addSelected(p)
+		j.addFailure(p, Failure{Expression: "spec.paramRef", Cause: err, Message: printableLine(err.Error(), mostIssue)})
+		return
+	}
+	for _, param := range params {
+		if j.judgeWithParam(p, r.Resource, param); j.Interrupted {
+			return
+		}
+	}
+}
+
+// judgeWithParam evaluates one policy on the object with one of its params, or with nil.
+func (j *judge) judgeWithParam(p *Policy, resource v1alpha1.GuestPolicyResource, param *unstructured.Unstructured) {
 	compiled := p.programs[resource]
-	e := &evaluation{judge: j, policy: p, programs: compiled, budget: celconfig.RuntimeCELCostBudgetMatchConditions}
+	e := &evaluation{judge: j, policy: p, programs: compiled, budget: celconfig.RuntimeCELCostBudgetMatchConditions, param: param}
+	if param != nil {
+		e.paramValue = celcommon.SchemalessTypedToVal(param.Object)
+	}
 	if !e.matchConditionsHold() || j.Interrupted {
 		return
 	}
-	j.Selected = append(j.Selected, p.Name)
+	j.addSelected(p)
 	e.budget = celconfig.RuntimeCELCostBudget
 	e.runValidations()
 	// As in a ValidatingAdmissionPolicy, annotations have a budget of their own, so that validations do not spend it.
@@ -146,10 +170,17 @@ func (j *judge) judgePolicy(p *Policy, resource v1alpha1.GuestPolicyResource) {
 	}
 }
 
+// addSelected adds a policy that selects the object, once.
+func (j *judge) addSelected(p *Policy) {
+	if n := len(j.Selected); n == 0 || j.Selected[n-1] != p.Name {
+		j.Selected = append(j.Selected, p.Name)
+	}
+}
+
 // addFailure adds the failure of a policy, and a warning or an error as its failurePolicy requires.
 func (j *judge) addFailure(p *Policy, failure Failure) {
 	failure.Policy = p.Name
-	text := fmt.Sprintf("GuestPolicy '%s' failed: %s", p.Name, failure.Message)
+	text := fmt.Sprintf("GuestPolicy '%s'%s failed: %s", p.Name, withParam(failure.Param), failure.Message)
 	if p.spec.FailurePolicy == v1alpha1.PolicyIgnore {
 		j.Warnings = append(j.Warnings, text)
 	} else {

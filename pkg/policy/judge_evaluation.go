@@ -11,6 +11,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // evaluation is the evaluation of one policy.
@@ -22,6 +23,9 @@ type evaluation struct {
 	budget int64
 	// values are the variables that have been computed.
 	values []ref.Val
+	// param is what the policy is evaluated with, and paramValue its value; nil if the policy has no params.
+	param      *unstructured.Unstructured
+	paramValue ref.Val
 }
 
 // matchConditionsHold reports whether all match conditions are true. One that is false counts more than one that fails, as in Kubernetes.
@@ -34,13 +38,13 @@ func (e *evaluation) matchConditionsHold() bool {
 			return false
 		case err != nil && failure == nil:
 			expression := fmt.Sprintf("spec.matchConditions[%d].expression", i)
-			failure = &Failure{Expression: expression, Cause: err, Message: printableLine(expression+": "+err.Error(), mostIssue)}
+			failure = &Failure{Param: paramName(e.param), Expression: expression, Cause: err, Message: printableLine(expression+": "+err.Error(), mostIssue)}
 		case err == nil && value != types.True:
 			return false
 		}
 	}
 	if failure != nil {
-		e.Selected = append(e.Selected, e.policy.Name)
+		e.addSelected(e.policy)
 		e.addFailure(e.policy, *failure)
 	}
 	return failure == nil
@@ -67,7 +71,8 @@ func (e *evaluation) runValidation(i int) bool {
 
 // expressionFailed adds the failure of an expression of the policy.
 func (e *evaluation) expressionFailed(expression string, cause error) {
-	e.addFailure(e.policy, Failure{Expression: expression, Cause: cause, Message: expression + ": " + printableLine(cause.Error(), mostIssue)})
+	message := expression + ": " + printableLine(cause.Error(), mostIssue)
+	e.addFailure(e.policy, Failure{Param: paramName(e.param), Expression: expression, Cause: cause, Message: message})
 }
 
 // reportViolation reports a validation that is not true.
@@ -76,9 +81,10 @@ func (e *evaluation) reportViolation(i int) {
 	if e.Interrupted {
 		return
 	}
-	text := fmt.Sprintf("GuestPolicy '%s': %s", e.policy.Name, message)
+	param := paramName(e.param)
+	text := fmt.Sprintf("GuestPolicy '%s'%s: %s", e.policy.Name, withParam(param), message)
 	at, value := e.input.deepestExistingPath(e.validations[i].field)
-	found := Violation{Policy: e.policy.Name, Validation: i, Message: message, Actions: e.policy.validationActions(),
+	found := Violation{Policy: e.policy.Name, Param: param, Validation: i, Message: message, Actions: e.policy.validationActions(),
 		Err: denialError(e.policy.spec.Validations[i].Reason, at, value, text)}
 	e.Violations = append(e.Violations, found)
 	for _, action := range found.Actions {
@@ -96,6 +102,14 @@ func (e *evaluation) reportViolation(i int) {
 	}
 }
 
+// withParam is the part of a message that names the param by which a policy is violated or fails.
+func withParam(param string) string {
+	if param == "" {
+		return ""
+	}
+	return " with " + param
+}
+
 // runAnnotation evaluates an audit annotation. One that fails is left out if the failurePolicy ignores failures, as in Kubernetes. It returns false if
 // the budget is spent.
 func (e *evaluation) runAnnotation(i int) bool {
@@ -108,7 +122,8 @@ func (e *evaluation) runAnnotation(i int) bool {
 	}
 	if text, ok := value.Value().(string); ok {
 		if text = printableLine(trimSpace(text), mostAnnotation); text != "" {
-			e.addAuditAnnotation(e.policy.Name+"/"+e.policy.spec.AuditAnnotations[i].Key, text)
+			key := e.policy.Name + "/" + e.policy.spec.AuditAnnotations[i].Key
+			e.addAuditAnnotation(key, joinAudited(e.Audit[key], text))
 		}
 	}
 	return true

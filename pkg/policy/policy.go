@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
 // Policy is a compiled GuestPolicy. It is immutable, and may be used by several goroutines at once.
@@ -26,6 +27,8 @@ type Policy struct {
 	// namespaces and objects are nil if the policy selects all.
 	namespaces, objects labels.Selector
 	programs            map[v1alpha1.GuestPolicyResource]*programs
+	// schema is the schema of the paramKind; nil if it is not known.
+	schema *spec.Schema
 }
 
 // Matches reports whether the matchConstraints of the policy select the object of a request. It allocates nothing.
@@ -44,6 +47,12 @@ func (p *Policy) Matches(r *Request) bool {
 // Compile compiles a policy. The errors name the field of the policy, and line and column of an expression. A policy with errors can be passed to Judge: its
 // failurePolicy decides.
 func Compile(policy *v1alpha1.GuestPolicy) (*Policy, field.ErrorList) {
+	return CompileTyped(policy, nil)
+}
+
+// CompileTyped is Compile with the schema of the paramKind: an expression that reads a field of params that the schema does not have is an error. Without a
+// schema, the fields of params have no types, unless they are ConfigMaps.
+func CompileTyped(policy *v1alpha1.GuestPolicy, params *spec.Schema) (*Policy, field.ErrorList) {
 	spec := policy.Spec.DeepCopy()
 	p := &Policy{
 		Name:       policy.Name,
@@ -51,6 +60,7 @@ func Compile(policy *v1alpha1.GuestPolicy) (*Policy, field.ErrorList) {
 		resources:  spec.MatchConstraints.Resources,
 		operations: spec.MatchConstraints.Operations,
 		programs:   map[v1alpha1.GuestPolicyResource]*programs{},
+		schema:     params,
 	}
 	if len(p.resources) == 0 {
 		p.resources = resources

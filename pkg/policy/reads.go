@@ -24,8 +24,8 @@ type fieldRead struct {
 // changeable are the parts of an object that an update may change. The rest, such as resourceVersion and managedFields, is not its author's.
 var changeable = [][]string{{"spec"}, {"metadata", "labels"}, {"metadata", "annotations"}, {"metadata", "ownerReferences"}}
 
-// findReads returns the fields that an expression reads, each once. A field that is read by a computed key counts with all its siblings. variables are the reads
-// of the variables of the policy.
+// findReads returns the fields that an expression reads, each once. A field that is read by a computed key counts with all its siblings. variables are the
+// reads of the variables of the policy.
 func findReads(of ast.Expr, variables map[string][]fieldRead) (all []fieldRead) {
 	seen := map[string]bool{}
 	add := func(read fieldRead) {

@@ -32,6 +32,8 @@ type Request struct {
 	Namespace *corev1.Namespace
 	User      authenticationv1.UserInfo
 	DryRun    bool
+	// Params reads the params of policies; nil if they cannot be read. A policy with params fails then.
+	Params ParamSource
 }
 
 // request is the variable 'request', with the fields that a ValidatingAdmissionPolicy declares, except 'options'.
@@ -141,8 +143,11 @@ const mostValue = 64
 
 // ResolveName implements cel.Activation.
 func (e *evaluation) ResolveName(name string) (any, bool) {
-	if name == varVariables {
+	switch name {
+	case varVariables:
 		return (*scope)(e), true
+	case varParams:
+		return e.paramValue, e.paramValue != nil
 	}
 	return e.input.builtinVariable(name)
 }

@@ -33,7 +33,7 @@ type exemplified struct {
 // It does not run at the same time as other tests: the policies judge VMs of all namespaces.
 func TestPolicyExamples(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(shared.Root, "examples", "policies", "*", "policy.yaml"))
-	if err != nil || len(files) != 8 {
+	if err != nil || len(files) != 9 {
 		t.Fatalf("%d examples: %v", len(files), err)
 	}
 	for _, file := range files {
@@ -60,7 +60,7 @@ func (e *exemplified) answers() {
 	}
 	var cases v1alpha1.GuestPolicyTest
 	e.read("policy_test.yaml", &cases)
-	e.must(e.kubectl("", "apply", "-f", filepath.Join(e.folder, "policy.yaml")))
+	e.must(e.kubectl(e.inNamespaces(e.text("policy.yaml")), "apply", "-f", "-"))
 	e.Cleanup(func() { e.kubectlAfter("delete", "guestpolicy", name) })
 	refused := report.Cases[e.caseOf(cases, "refused.yaml", v1alpha1.PolicyDenies)]
 	wanted := e.refusal(refused)
@@ -77,8 +77,8 @@ func (e *exemplified) answers() {
 			continue
 		}
 		for _, v := range report.Cases[i].Seen.Violations {
-			if text := fmt.Sprintf("%s: ", v.Field); !strings.Contains(got.stderr, text) || !strings.Contains(got.stderr, says(name, v)) {
-				e.Errorf("case '%s': the cluster does not say '%s%s':\n%s", c.Name, text, says(name, v), got.stderr)
+			if text := fmt.Sprintf("%s: ", v.Field); !strings.Contains(got.stderr, text) || !strings.Contains(got.stderr, e.says(name, v)) {
+				e.Errorf("case '%s': the cluster does not say '%s%s':\n%s", c.Name, text, e.says(name, v), got.stderr)
 			}
 		}
 	}
@@ -88,8 +88,13 @@ func (e *exemplified) answers() {
 }
 
 // says is how a cluster names a violation.
-func says(policy string, v policytest.Violation) string {
-	return fmt.Sprintf("GuestPolicy '%s': %s", policy, v.Message)
+func (e *exemplified) says(policy string, v policytest.Violation) string {
+	with := ""
+	if kind, of, found := strings.Cut(v.Param, " "); found {
+		namespace, name, _ := strings.Cut(of, "/")
+		with = fmt.Sprintf(" with %s %s/%s", kind, e.namespaces[namespace], name)
+	}
+	return fmt.Sprintf("GuestPolicy '%s'%s: %s", policy, with, v.Message)
 }
 
 // caseOf returns the index of the first case with a file and an answer.
@@ -108,7 +113,7 @@ func (e *exemplified) caseOf(cases v1alpha1.GuestPolicyTest, file string, answer
 func (e *exemplified) refusal(c policytest.Case) string {
 	var causes []string
 	for _, v := range c.Seen.Violations {
-		causes = append(causes, fmt.Sprintf("%s: Forbidden: %s", v.Field, says(c.Policy, v)))
+		causes = append(causes, fmt.Sprintf("%s: Forbidden: %s", v.Field, e.says(c.Policy, v)))
 	}
 	if len(causes) == 1 {
 		return causes[0]
@@ -189,6 +194,9 @@ func (e *exemplified) readCluster() {
 			objects = append(objects, object)
 		}
 	}
+	if _, err := os.Stat(filepath.Join(e.folder, "rights.yaml")); err == nil {
+		defer func() { e.must(e.kubectl(e.inNamespaces(e.text("rights.yaml")), "apply", "-f", "-")) }()
+	}
 	for _, object := range objects {
 		args := []string{"apply", "--server-side", "-f", "-"}
 		if namespace := object.GetNamespace(); namespace != "" {
@@ -199,6 +207,15 @@ func (e *exemplified) readCluster() {
 		}
 		e.must(e.kubectl(mustJSON(e.T, &object), args...))
 	}
+}
+
+// inNamespaces returns a text of the example that names the namespaces of this run.
+func (e *exemplified) inNamespaces(text string) string {
+	for name, own := range e.namespaces {
+		text = strings.ReplaceAll(text, "namespace: "+name+"}", "namespace: "+own+"}")
+		text = strings.ReplaceAll(text, "namespace: "+name+",", "namespace: "+own+",")
+	}
+	return text
 }
 
 // text returns a file of the example, and read decodes one.

@@ -35,7 +35,9 @@ type Violation struct {
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
 	Policy    string `json:"policy"`
-	Message   string `json:"message"`
+	// Param names the object with which the policy was evaluated; empty if the policy has no params.
+	Param   string `json:"param,omitempty"`
+	Message string `json:"message"`
 	// Field is the path of the cause.
 	Field string `json:"field,omitempty"`
 	// Actions are the validationActions of the policy; empty if Failed.
@@ -128,12 +130,12 @@ func (a *Audit) addViolations(r workbench.Reviewed) {
 	}
 	a.Judged++
 	for _, v := range r.Policies.Violations {
-		violation.Policy, violation.Message, violation.Field, violation.Actions = v.Policy, v.Message, v.Err.Field, v.Actions
+		violation.Policy, violation.Param, violation.Message, violation.Field, violation.Actions = v.Policy, v.Param, v.Message, v.Err.Field, v.Actions
 		a.Violations = append(a.Violations, violation)
 	}
 	violation.Failed, violation.Field, violation.Actions = true, "", []v1alpha1.GuestPolicyAction{}
 	for _, f := range r.Policies.Failures {
-		violation.Policy, violation.Message = f.Policy, "failed: "+f.Message
+		violation.Policy, violation.Param, violation.Message = f.Policy, f.Param, "failed: "+f.Message
 		a.Violations = append(a.Violations, violation)
 	}
 }

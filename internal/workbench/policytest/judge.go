@@ -56,7 +56,8 @@ func (j caseJudge) reviewCase(ctx context.Context, c v1alpha1.GuestPolicyCase) (
 
 // reviewInputs returns inputs with an object, whose cluster has the objects of the test and more.
 func (j caseJudge) reviewInputs(object manifest.Object, more ...*unstructured.Unstructured) manifest.Inputs {
-	return manifest.Inputs{Named: []manifest.Object{object}, Reader: objects.New(j.known, manifest.AddNamespaceLabels(slices.Concat(j.cluster, more))...)}
+	all := manifest.AddNamespaceLabels(slices.Concat(j.definitions, j.cluster, more))
+	return manifest.Inputs{Named: []manifest.Object{object}, Reader: objects.New(j.known, all...)}
 }
 
 // storedOldVM returns the VM before an update as a cluster stores it, and the revisions that it is pinned to; nil if the case has no oldObject. VMIs are not
@@ -131,10 +132,10 @@ func answerOf(r workbench.Reviewed) (Answer, error) {
 		return answer, fmt.Errorf("the object is refused whatever the policy says: %w", others.ToAggregate())
 	}
 	for _, v := range r.Policies.Violations {
-		answer.Violations = append(answer.Violations, Violation{Message: v.Message, Field: v.Err.Field, validation: v.Validation})
+		answer.Violations = append(answer.Violations, Violation{Param: v.Param, Message: v.Message, Field: v.Err.Field, validation: v.Validation})
 	}
 	for _, failure := range r.Policies.Failures {
-		answer.Violations = append(answer.Violations, Violation{Message: failure.Message, validation: noValidation})
+		answer.Violations = append(answer.Violations, Violation{Param: failure.Param, Message: failure.Message, validation: noValidation})
 	}
 	switch {
 	case len(r.Policies.Failures) > 0:

@@ -13,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/internal/workbench/crdschema"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/policy"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	strictjson "sigs.k8s.io/json"
 )
@@ -26,6 +27,8 @@ type policyFolder struct {
 	places *manifest.Positions
 	// files has the objects of each file by its cleaned path.
 	files map[string][]manifest.Object
+	// definitions are the CustomResourceDefinitions of the folder, by which params have types.
+	definitions []*unstructured.Unstructured
 	// policies are in the order of the files.
 	policies []*testedPolicy
 	tests    []policyTest
@@ -58,6 +61,9 @@ func Run(ctx context.Context, b *workbench.Bench, source string, files []manifes
 	f := &policyFolder{Report: Report{Source: source, Cases: []Case{}, Findings: []Finding{}}, known: known,
 		places: &manifest.Positions{}, files: map[string][]manifest.Object{}}
 	for _, file := range files {
+		f.addDefinitions(file)
+	}
+	for _, file := range files {
 		if err := f.addFile(file); err != nil {
 			return f.Report, err
 		}
@@ -70,6 +76,15 @@ func Run(ctx context.Context, b *workbench.Bench, source string, files []manifes
 	}
 	f.findUntested()
 	return f.Report, nil
+}
+
+// addDefinitions adds the CustomResourceDefinitions of a file.
+func (f *policyFolder) addDefinitions(file manifest.File) {
+	for _, one := range file.Objects(&manifest.Positions{}) {
+		if one.Fault == nil && one.GetKind() == "CustomResourceDefinition" {
+			f.definitions = append(f.definitions, one.Unstructured)
+		}
+	}
 }
 
 // addFile adds the objects of a file, and the policies and tests among them. Other objects are not checked here: a case checks the objects that it uses.
@@ -111,7 +126,10 @@ func (f *policyFolder) addPolicy(one manifest.Object) error {
 		// An expression that fails must be reported here, even if the policy ignores it in a cluster.
 		strict := p.typed.DeepCopy()
 		strict.Spec.FailurePolicy = v1alpha1.PolicyFail
-		p.compiled, mistakes = policy.Compile(strict)
+		p.compiled, mistakes, err = workbench.CompileWith(f.definitions, strict)
+		if err != nil {
+			return err
+		}
 	}
 	for _, e := range mistakes {
 		f.addFinding(one, e.Field, Finding{Policy: one.GetName(), Rule: RulePolicyInvalid, Message: e.Error()})

@@ -45,6 +45,8 @@ type Answer struct {
 
 // Violation is a violated validation, or an expression that fails.
 type Violation struct {
+	// Param names the object with which the policy was evaluated; empty if the policy has no params. A case does not expect one.
+	Param   string `json:"param,omitempty"`
 	Message string `json:"message,omitempty"`
 	// Matches is a regular expression for the message. Only a case has one.
 	Matches string `json:"matches,omitempty"`
