@@ -17,13 +17,13 @@ type policyTestRun struct{ cmdutil.Inputs }
 func policyCommand(s *cmdutil.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
-		Short: "Test GuestPolicies, and list the VMs that violate them",
-		Long: "Test GuestPolicies, and list the VMs that violate them. Policies are evaluated with the code of Kiln's webhook, and have the\n" +
+		Short: "Test GuestPolicies, and say what they do to VMs",
+		Long: "Test GuestPolicies, and say what they do to VMs. Policies are evaluated with the code of Kiln's webhook, and have the\n" +
 			"same answers on this machine and in the cluster.",
 		Example: "  kubectl kiln policy test policies/\n" +
 			"  kubectl kiln policy audit -A --policy policies/",
 	}
-	cmd.AddCommand(policyAuditCommand(s), policyTestCommand(s))
+	cmd.AddCommand(policyAuditCommand(s), policyCompileCommand(s), policyTestCommand(s), policyWhyCommand(s))
 	cmdutil.RefuseUnknown(cmd)
 	return cmd
 }

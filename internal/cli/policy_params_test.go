@@ -86,3 +86,57 @@ func TestPolicyAuditReadsParams(t *testing.T) {
 		t.Errorf("%v\n%s%s", got.err, got.out, got.errOut)
 	}
 }
+
+// TestPolicyCompile: what can be a ValidatingAdmissionPolicy is written, and what cannot says why.
+func TestPolicyCompile(t *testing.T) {
+	t.Parallel()
+	owner := `apiVersion: kilnvm.io/v1alpha1
+kind: GuestPolicy
+metadata: {name: owner}
+spec:
+  matchConstraints: {operations: [CREATE], resources: [virtualmachines]}
+  validations: [{expression: "has(object.metadata.labels)"}]
+`
+	_, file := write(t, owner, onePolicy)
+	got := call(t, "", "policy", "compile", file)
+	if cmdutil.ExitStatus(got.err) != 1 || strings.Count(got.out, "---\n") != 2 || !strings.Contains(got.out, "kind: ValidatingAdmissionPolicyBinding") ||
+		!strings.Contains(got.errOut, "GuestPolicy 'cores' cannot be a ValidatingAdmissionPolicy: spec.validations[0].expression: Forbidden: it reads 'guest'") {
+		t.Errorf("%v\n%s%s", got.err, got.out, got.errOut)
+	}
+	_, alone := write(t, owner)
+	if got := call(t, "", "policy", "compile", alone); got.err != nil || got.errOut != "" {
+		t.Errorf("%v\n%s", got.err, got.errOut)
+	}
+	_, none := write(t, cores)
+	if got := call(t, "", "policy", "compile", none); cmdutil.ExitStatus(got.err) != 2 {
+		t.Errorf("a file without policies: %v", got.err)
+	}
+}
+
+// TestPolicyWhy: each policy says what it answers to a creation and to edits.
+func TestPolicyWhy(t *testing.T) {
+	t.Parallel()
+	many := strings.Replace(cores, "cores: 2", "cores: 4", 1)
+	named := func(name, rest string) string {
+		return strings.Replace(strings.Replace(onePolicy, "name: cores", "name: "+name, 1), "spec:\n", "spec:\n  "+rest+"\n", 1)
+	}
+	_, file := write(t, many, named("denies", "failurePolicy: Fail"), named("warns", "validationActions: [Warn]"), named("audits", "validationActions: [Audit]"),
+		named("creates", "matchConstraints: {operations: [CREATE]}"), named("others", "matchConstraints: {objectSelector: {matchLabels: {a: b}}}"),
+		named("fails", "matchConditions: [{name: a, expression: \"object.metadata.labels['a'] == 'b'\"}]"))
+	got := call(t, "", "policy", "why", "-f", file)
+	rows := strings.Fields(got.out)
+	text := strings.Join(rows, " ")
+	for _, want := range []string{
+		"VirtualMachine default/web POLICY CREATE EDIT OF THE GUEST OTHER EDIT MESSAGE",
+		"audits audited audited audited at most 2 cores, not 4",
+		"creates refused not judged not judged at most 2 cores, not 4",
+		"denies refused refused warned at most 2 cores, not 4",
+		"fails refused refused warned spec.matchConditions[0].expression: no such key: labels",
+		"others not judged not judged not judged",
+		"warns warned warned warned at most 2 cores, not 4",
+	} {
+		if got.err != nil || !strings.Contains(text, want) {
+			t.Errorf("%v: no '%s' in\n%s%s", got.err, want, got.out, got.errOut)
+		}
+	}
+}
