@@ -49,6 +49,8 @@ type paramStore struct {
 	lock       sync.RWMutex
 	namespaces map[string]*paramNamespace
 	bytes      int
+	// freed means that a param has gone from a namespace of which others were omitted.
+	freed bool
 	// synced is closed when the first list is complete.
 	synced chan struct{}
 	once   sync.Once
@@ -103,6 +105,9 @@ func (s *paramStore) Delete(object any) error {
 	}
 	s.lock.Lock()
 	s.drop(namespace, name)
+	if in := s.namespaces[namespace]; in != nil && len(in.omitted)+in.more > 0 {
+		s.freed = true
+	}
 	s.lock.Unlock()
 	s.notify()
 	return nil
@@ -111,7 +116,7 @@ func (s *paramStore) Delete(object any) error {
 // Replace implements toolscache.ReflectorStore.
 func (s *paramStore) Replace(all []any, _ string) error {
 	s.lock.Lock()
-	s.namespaces, s.bytes = map[string]*paramNamespace{}, 0
+	s.namespaces, s.bytes, s.freed = map[string]*paramNamespace{}, 0, false
 	for _, object := range all {
 		if of, ok := object.(*unstructured.Unstructured); ok {
 			s.add(reduceParam(of))
@@ -211,14 +216,9 @@ func (s *paramStore) inNamespace(namespace string) ([]*unstructured.Unstructured
 	return in.sorted, nil
 }
 
-// isFull reports whether params were omitted, so that a list may find room for them after others have gone.
-func (s *paramStore) isFull() bool {
+// hasRoom reports whether params were omitted and others have gone since, so that a list may find room for them.
+func (s *paramStore) hasRoom() bool {
 	s.lock.RLock()
 	defer s.lock.RUnlock()
-	for _, in := range s.namespaces {
-		if len(in.omitted) > 0 || in.more > 0 {
-			return true
-		}
-	}
-	return false
+	return s.freed
 }

@@ -63,8 +63,10 @@ type watchedParams struct {
 const (
 	// paramWait is how long a review waits for params that have never been listed, as a ValidatingAdmissionPolicy does.
 	paramWait = time.Second
-	// paramRetry is the time between attempts to find a kind that the cluster does not serve, and between lists while params are omitted.
+	// paramRetry is the time between attempts to find a kind that the cluster does not serve.
 	paramRetry = 15 * time.Second
+	// paramRelist is the least time between lists for params that were omitted: a tenant may write and delete params all the time.
+	paramRelist = 5 * time.Minute
 	// paramPage is how many params are read at once: each may have 1.5 MiB before it is reduced.
 	paramPage = 16
 )
@@ -157,8 +159,8 @@ func (p *Params) watch(ctx context.Context, w *watchedParams) {
 		}
 		round, stop := context.WithCancel(ctx)
 		go func() { // a new list finds room for what was omitted
-			for sleep(round, paramRetry) {
-				if w.store.isFull() {
+			for sleep(round, paramRelist) {
+				if w.store.hasRoom() {
 					stop()
 				}
 			}
@@ -257,19 +259,34 @@ func (l *paramLister) Watch(options metav1.ListOptions) (watch.Interface, error)
 
 // ListWithContext implements toolscache.ListerWatcherWithContext.
 func (l *paramLister) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	options = l.selected(options)
-	options.Limit, options.ResourceVersion, options.ResourceVersionMatch = paramPage, "", "" // an API server does not page what it lists from its cache
-	page, err := l.client.List(ctx, options)
+	all, err := l.listPages(ctx, l.selected(options))
 	if err != nil {
 		if apierrors.IsForbidden(err) || !l.watched.read.Load() { // otherwise the params that were read before count
 			l.params.fail(l.watched, readableFailure(err, l.watched))
 		}
 		return nil, err
 	}
-	for i := range page.Items {
-		page.Items[i] = *reduceParam(&page.Items[i])
+	return all, nil
+}
+
+// listPages returns all params. Trap: the pager of a reflector takes the first page for the whole list if a token of a later page has expired.
+func (l *paramLister) listPages(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	options.Limit, options.Continue = paramPage, ""
+	options.ResourceVersion, options.ResourceVersionMatch = "", "" // an API server does not page what it lists from its cache
+	all := &unstructured.UnstructuredList{}
+	for {
+		page, err := l.client.List(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			all.Items = append(all.Items, *reduceParam(&page.Items[i]))
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			all.Object = page.Object
+			return all, nil
+		}
 	}
-	return page, nil
 }
 
 // WatchWithContext implements toolscache.ListerWatcherWithContext. A reflector watches after it has listed.

@@ -60,11 +60,11 @@ func TestParamStoreIsBounded(t *testing.T) {
 	large := param("team", "large", strings.Repeat("x", mostParamBytes))
 	large.SetAnnotations(map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}"})
 	must(s.Add(large))
-	if _, err := s.inNamespace("team"); err == nil || !strings.Contains(err.Error(), "'large'") || !s.isFull() {
+	if _, err := s.inNamespace("team"); err == nil || !strings.Contains(err.Error(), "'large'") || s.hasRoom() {
 		t.Errorf("a param that is too large: %v", err)
 	}
 	must(s.Delete(large))
-	if found, err := s.inNamespace("team"); err != nil || len(found) != 2 || s.isFull() {
+	if found, err := s.inNamespace("team"); err != nil || len(found) != 2 || s.hasRoom() {
 		t.Errorf("without it: %v, %v", found, err)
 	}
 	for i := range 20_000 { // 320 MB of them
@@ -75,6 +75,10 @@ func TestParamStoreIsBounded(t *testing.T) {
 	}
 	if _, err := s.inNamespace("hostile"); err == nil {
 		t.Error("a policy judges by some of the params")
+	}
+	must(s.Delete(param("hostile", "p0", "")))
+	if !s.hasRoom() {
+		t.Error("nothing looks for room for what was omitted")
 	}
 	if found, err := s.inNamespace("team"); err != nil || len(found) != 2 {
 		t.Errorf("another namespace: %v, %v", found, err)
@@ -268,5 +272,29 @@ func TestRenewedPolicies(t *testing.T) {
 	after, again := s.Now()
 	if err != nil || again != nil || len(before) != 2 || len(after) != 2 || before[0] != after[0] || before[1] == after[1] || after[1].Name != "b" || changes != 3 {
 		t.Errorf("%v %v, %v %v, %d changes", before, after, err, again, changes)
+	}
+}
+
+// TestParamsAreReadInPages: all pages are one list.
+func TestParamsAreReadInPages(t *testing.T) {
+	p, cluster := serving()
+	calls := 0
+	cluster.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
+		page := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMapList"}}
+		if calls++; calls < 3 {
+			page.SetContinue("more")
+		}
+		page.Items = append(page.Items, *param("team", fmt.Sprintf("p%d", calls), strings.Repeat("x", calls*mostParamBytes/2-1000)))
+		return true, page, nil
+	})
+	resource := cluster.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+	lister := &paramLister{client: resource, watched: &watchedParams{paramKey: paramKey{selector: "<none>"}}, params: p}
+	listed, err := lister.List(metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := listed.(*unstructured.UnstructuredList)
+	if calls != 3 || len(all.Items) != 3 || all.GetContinue() != "" || all.Items[0].Object[omittedKey] != nil || all.Items[2].Object[omittedKey] != true {
+		t.Errorf("%d calls, %d params, continue %q", calls, len(all.Items), all.GetContinue())
 	}
 }
