@@ -39,7 +39,8 @@ func (c *Controller) findWebhook(mgr ctrl.Manager) error {
 	}))
 }
 
-// webhookAccount returns the account of the webhook beside the account of the controller. An account with another name is its own: a process outside of a cluster.
+// webhookAccount returns the account of the webhook beside the account of the controller. An account with another name is its own, as of a process outside of
+// a cluster.
 func webhookAccount(controller string) string {
 	if prefix, found := strings.CutSuffix(controller, "-controller"); found {
 		return prefix + "-webhook"

@@ -270,7 +270,8 @@ func TestRenewedPolicies(t *testing.T) {
 	before, err := s.Now()
 	s.renewPolicies()
 	after, again := s.Now()
-	if err != nil || again != nil || len(before) != 2 || len(after) != 2 || before[0] != after[0] || before[1] == after[1] || after[1].Name != "b" || changes != 3 {
+	if err != nil || again != nil || len(before) != 2 || len(after) != 2 || before[0] != after[0] || before[1] == after[1] ||
+		after[1].Name != "b" || changes != 3 {
 		t.Errorf("%v %v, %v %v, %d changes", before, after, err, again, changes)
 	}
 }
