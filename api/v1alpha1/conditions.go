@@ -1,7 +1,7 @@
 package v1alpha1
 
-// Condition types and reasons that Kiln writes on VMs and VMIs. Types of kubevirt.io (Ready, Paused, Synchronized, Failure) keep
-// their meaning. The files of Kiln's own kinds have the types and reasons for these kinds.
+// Condition types and reasons that Kiln writes on VMs and VMIs. Types of kubevirt.io (Ready, Paused, Synchronized, Failure) keep their meaning. The files of
+// Kiln's own kinds contain the types and reasons for these kinds.
 
 // ConditionHostPolicyChanged is on VMIs whose HostProfiles have changed since the start of their domain.
 const ConditionHostPolicyChanged = "HostPolicyChanged"
@@ -10,7 +10,7 @@ const ConditionHostPolicyChanged = "HostPolicyChanged"
 const (
 	// ReasonNextStart means that the next start applies the change.
 	ReasonNextStart = "NextStart"
-	// ReasonRefused means that the HostProfiles cannot be merged, so that the next start would be refused.
+	// ReasonRefused means that the HostProfiles cannot be merged. The next start would be refused.
 	ReasonRefused = "Refused"
 )
 
@@ -33,7 +33,7 @@ const (
 
 // Reasons of Synchronized on VMIs: why a VMI does not run on the node that claimed it.
 const (
-	// ReasonStarted means that the domain runs as the spec says.
+	// ReasonStarted means that the domain runs as the spec requires.
 	ReasonStarted = "Started"
 	// ReasonNotExplicit means that the spec has not been through admission.
 	ReasonNotExplicit = "NotExplicit"
@@ -43,18 +43,18 @@ const (
 	ReasonNotRenderable = "NotRenderable"
 	// ReasonStartFailed means that libvirt refused to start the domain. It is also a reason of Ready.
 	ReasonStartFailed = "StartFailed"
-	// ReasonHardwareAwaited means that Kiln's controller has not named the VMI in the status of its GuestHardware.
+	// ReasonHardwareAwaited means that Kiln's controller has not written the VMI into the status of its GuestHardware.
 	ReasonHardwareAwaited = "HardwareAwaited"
 	// ReasonNotRecordable means that the hardware record could not be saved before the first start.
 	ReasonNotRecordable = "NotRecordable"
-	// ReasonNameTaken means that another owner's domain (on a VMI) or VMI (on a VM) has the name.
+	// ReasonNameTaken means that another owner's domain (on a VMI) or VMI (on a VM) uses the name.
 	ReasonNameTaken = "NameTaken"
-	// ReasonUUIDTaken means that another owner's domain has the firmware UUID.
+	// ReasonUUIDTaken means that another owner's domain uses the firmware UUID.
 	ReasonUUIDTaken = "UUIDTaken"
 )
 
-// Reasons of Synchronized on VMIs whose guests run in pods: why the pod has not started its guest. They are Kubernetes' words if Kubernetes has such a reason.
-// ReasonNameTaken and ReasonFailedCreate are such reasons, too.
+// Reasons of Synchronized on VMIs whose guests run in pods: why the pod has not started its guest. They are Kubernetes' words if Kubernetes knows such a
+// reason. ReasonNameTaken and ReasonFailedCreate are such reasons, too.
 const (
 	// ReasonNotPlaceable means that no pod can be made of the spec.
 	ReasonNotPlaceable = "NotPlaceable"
@@ -67,7 +67,7 @@ const (
 	// ReasonWaitingForVolumeBinding means that a volume of the pod is bound when its storage has made it, or that a DataVolume of the spec waits for a first
 	// consumer. It is KubeVirt's word.
 	ReasonWaitingForVolumeBinding = "WaitingForVolumeBinding"
-	// ReasonUnschedulable means that no node has the free resources for the pod, or fits it. It is the scheduler's word.
+	// ReasonUnschedulable means that no node provides the free resources for the pod, or fits the pod. It is the scheduler's word.
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonSchedulingGated means that the pod waits for its scheduling gates. It is Kubernetes' word.
 	ReasonSchedulingGated = "SchedulingGated"
@@ -83,7 +83,7 @@ const (
 	ReasonCreateContainerConfigError = "CreateContainerConfigError"
 	// ReasonCreateContainerError means that the container runtime could not make the container. It is kubelet's word.
 	ReasonCreateContainerError = "CreateContainerError"
-	// ReasonPodStarting means that kubelet has not started the container of the pod for a while, and that the pod's status has no reason.
+	// ReasonPodStarting means that kubelet has not started the container of the pod for a while, and that the pod's status contains no reason.
 	ReasonPodStarting = "PodStarting"
 	// ReasonInvalidFacts means that the launcher has reported facts about its host that are not possible for the VMI.
 	ReasonInvalidFacts = "InvalidFacts"
@@ -135,11 +135,11 @@ const (
 	ReasonSaved = "Saved"
 	// ReasonReverted means that somebody other than Kiln reverted the domain to a snapshot in which it is off.
 	ReasonReverted = "Reverted"
-	// ReasonDomainGone means that libvirt no longer has the domain.
+	// ReasonDomainGone means that libvirt no longer knows the domain.
 	ReasonDomainGone = "DomainGone"
 )
 
-// Reasons of Paused and of Ready on VMIs: why the domain of a VMI is there but executes nothing.
+// Reasons of Paused and of Ready on VMIs: why the domain of a VMI exists but executes nothing.
 const (
 	// ReasonPaused means that libvirt does not report why the domain is paused.
 	ReasonPaused = "Paused"
@@ -173,16 +173,16 @@ const (
 
 // Reasons of Ready on VMs.
 const (
-	// ReasonVMINotExists means that the VM has no VMI. It is KubeVirt's word.
+	// ReasonVMINotExists means that the VMI of the VM does not exist. It is KubeVirt's word.
 	ReasonVMINotExists = "VMINotExists"
-	// ReasonGuestNotRunning means that the VMI has no Ready condition yet.
+	// ReasonGuestNotRunning means that the condition Ready of the VMI does not exist yet.
 	ReasonGuestNotRunning = "GuestNotRunning"
 )
 
 // ReasonRestartRequired is the reason of condition RestartRequired on VMs: the VM was edited, and its VMI is as before. It is KubeVirt's word.
 const ReasonRestartRequired = "RestartRequired"
 
-// ConditionPinsLost is on VMs with annotation kilnvm.io/lost-pins: the VM has the current objects in the place of the revisions that it was pinned to. Its
+// ConditionPinsLost is on VMs with annotation kilnvm.io/lost-pins: the VM uses the current objects in the place of the revisions that it was pinned to. Its
 // status is True. If KubeVirt writes the conditions of VMs, an event with its reason takes its place.
 const ConditionPinsLost = "PinsLost"
 
@@ -204,16 +204,16 @@ const (
 	ReasonFailedFindPreference = "FailedFindPreference"
 	// ReasonFailedPin means that a ControllerRevision could not be found or written.
 	ReasonFailedPin = "FailedPin"
-	// ReasonWouldBeRefused is the reason of the event on a VM that KubeVirt runs and that admission would refuse. The VM has AnnotationRefused.
+	// ReasonWouldBeRefused is the reason of the event on a VM that KubeVirt runs and that admission would refuse. AnnotationRefused is on the VM.
 	ReasonWouldBeRefused = "WouldBeRefused"
 	// ReasonSuccessfulCreate is the reason of the event after a VMI was created.
 	ReasonSuccessfulCreate = "SuccessfulCreate"
 	// ReasonSuccessfulDelete is the reason of the event after a VMI was deleted.
 	ReasonSuccessfulDelete = "SuccessfulDelete"
-	// ReasonHardwareForeign means that the GuestHardware with the name of the VM belongs to another VM or VMI. It is also a reason of Synchronized on VMIs.
+	// ReasonHardwareForeign means that the GuestHardware with the VM's name belongs to another VM or VMI. It is also a reason of Synchronized on VMIs.
 	ReasonHardwareForeign = "HardwareForeign"
 	// ReasonNoEffect is the reason of the event about fields of a VMI that have no effect where its guest runs: in a pod, or on a bare machine.
 	ReasonNoEffect = "NoEffect"
-	// ReasonHardwareChanged is the reason of the event after a boot whose hardware differs from the record.
+	// ReasonHardwareChanged is the reason of the event after a boot whose hardware differs from the hardware record.
 	ReasonHardwareChanged = "HardwareChanged"
 )

@@ -1,6 +1,6 @@
 package v1alpha1
 
-// ConditionHardwareChanged is on VirtualMachineRestores that left out devices that can no longer be attached. Its message names the devices.
+// ConditionHardwareChanged is on VirtualMachineRestores that left out devices that can no longer be attached. Its message lists the devices.
 const ConditionHardwareChanged = "HardwareChanged"
 
 // ConditionQuiesced is on VirtualMachineSnapshots of guests that run. It is True if the guest agent had frozen the file systems while the volumes were cut.
@@ -45,11 +45,11 @@ const (
 	ReasonContentCreated = "SuccessfulVirtualMachineSnapshotContentCreate"
 	// ReasonSnapshotNotReady means that the snapshot of a restore is not ready to use.
 	ReasonSnapshotNotReady = "SnapshotNotReady"
-	// ReasonTargetNotReady means that the VM of a restore has a VMI. It is KubeVirt's word.
+	// ReasonTargetNotReady means that a VMI of the restore's VM exists. It is KubeVirt's word.
 	ReasonTargetNotReady = "RestoreTargetNotReady"
 	// ReasonTargetExists means that the target of a restore exists, and is another VM than the VM of the snapshot.
 	ReasonTargetExists = "TargetExists"
-	// ReasonNotActivatable means that the VM in a snapshot cannot be restored. The message has every cause.
+	// ReasonNotActivatable means that the VM in a snapshot cannot be restored. The message lists every cause.
 	ReasonNotActivatable = "NotActivatable"
 	// ReasonNotAdmitted means that admission or a quota refuses the VM of a restore, or another object that a snapshot, a restore or a clone makes.
 	ReasonNotAdmitted = "NotAdmitted"

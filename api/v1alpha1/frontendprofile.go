@@ -5,9 +5,9 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // KindFrontendProfile is the kind of a FrontendProfile.
 const KindFrontendProfile = "FrontendProfile"
 
-// FrontendProfile is one version of the hardware that guests see and that no field of a VirtualMachineInstance governs. Its name is its version:
-// v1, v2, and so on. The highest version is in force: new VMs are pinned to it, with the configuration of the cluster. An existing VM keeps the version to
-// which it is pinned, and a guest that has booted keeps its hardware record.
+// FrontendProfile is one version of the hardware that guests see and that no field of a VirtualMachineInstance sets. Its name is its version: v1, v2, and so
+// on. The highest version is in force: new VMs are pinned to it, with the configuration of the cluster. An existing VM keeps the version to which it is pinned,
+// and a guest that has booted keeps its hardware record.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=fp,categories=kiln
 // +kubebuilder:subresource:status
@@ -42,7 +42,7 @@ const (
 	ReasonHighestVersion = "HighestVersion"
 	// ReasonNewerVersion means that a higher version is in force.
 	ReasonNewerVersion = "NewerVersion"
-	// ReasonInvalid means that the version has a field that cannot be used. Such a version is never in force.
+	// ReasonInvalid means that a field of the version cannot be used. Such a version is never in force.
 	ReasonInvalid = "Invalid"
 )
 
@@ -54,23 +54,23 @@ type FrontendProfileList struct {
 	Items           []FrontendProfile `json:"items"`
 }
 
-// FrontendProfileSpec is hardware that guests see. Values that a profile leaves out come from KubeVirt's smbios (spec.configuration.smbios), else they are
+// FrontendProfileSpec is hardware that guests see. Values that a profile leaves out come from KubeVirt's smbios (spec.configuration.smbios), otherwise from
 // Kiln's own values.
 type FrontendProfileSpec struct {
-	// smbios are system strings of the guest's DMI table. Domain: sysinfo/system. s390x has no such table.
+	// smbios are system strings of the guest's DMI table. Domain: sysinfo/system. s390x machines lack such a table.
 	SMBIOS *FrontendSMBIOS `json:"smbios,omitempty"`
 	// video is the model of the video adapter of VMIs without devices.video.type. Domain: devices/video. On s390x it is always virtio.
 	Video *FrontendVideo `json:"video,omitempty"`
-	// freePorts is the number of PCIe root ports without a device, into which devices can be plugged later. It is smaller for VMIs with so
-	// many devices that the root bus is full. s390x has no root ports. 0 to 128. Default: 8.
+	// freePorts is the number of PCIe root ports without a device, into which devices can be plugged later. It is smaller for VMIs with so many devices that the
+	// root bus is full. s390x machines lack root ports. 0 to 128. Default: 8.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=128
 	FreePorts *int32 `json:"freePorts,omitempty"`
-	// usb is the USB controllers. s390x has none.
+	// usb is the USB controllers. s390x machines lack USB.
 	USB *FrontendUSB `json:"usb,omitempty"`
-	// balloon is the memory balloon. devices.autoattachMemBalloon decides whether a VMI has one.
+	// balloon is the memory balloon. devices.autoattachMemBalloon decides whether a VMI gets one.
 	Balloon *FrontendBalloon `json:"balloon,omitempty"`
-	// generationID gives guests on amd64 the VM Generation ID device, by which they detect that they were restored or cloned. Default: true.
+	// generationID adds the VM Generation ID device to guests on amd64. With this device guests detect that they were restored or cloned. Default: true.
 	GenerationID *bool `json:"generationID,omitempty"`
 }
 
@@ -84,7 +84,7 @@ type FrontendSMBIOS struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[!-~]([ -~]*[!-~])?$`
 	Product string `json:"product,omitempty"`
-	// version of the product. Default: none, so that QEMU writes the machine type.
+	// version of the product. Default: none. QEMU then writes the machine type.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[!-~]([ -~]*[!-~])?$`
 	Version string `json:"version,omitempty"`
@@ -98,7 +98,7 @@ type FrontendSMBIOS struct {
 	Family string `json:"family,omitempty"`
 }
 
-// FrontendVideo has the video models by architecture.
+// FrontendVideo contains the video models by architecture.
 type FrontendVideo struct {
 	// amd64 is the model for VMIs on amd64 that boot by BIOS. Default: vga.
 	// +kubebuilder:validation:Enum=bochs;cirrus;ramfb;vga;virtio
@@ -111,7 +111,7 @@ type FrontendVideo struct {
 	ARM64 string `json:"arm64,omitempty"`
 }
 
-// FrontendUSB is for the USB controllers, of which a VMI has one for each 15 USB devices.
+// FrontendUSB is for the USB controllers. A VMI gets one controller for each 15 USB devices.
 type FrontendUSB struct {
 	// model of the controllers: qemu-xhci, or nec-xhci for guests that have only a driver for NEC's controllers. Domain: devices/controller.
 	// Default: qemu-xhci.

@@ -5,9 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// GuestHardware is the hardware that a guest finds again at each boot. It has the name of the guest's VirtualMachine, or of a VirtualMachineInstance without a
-// VirtualMachine. Kiln makes it at the first boot and removes it with the guest. It has no owner reference: a VM that is restored from a backup has another
-// UID, and the garbage collector would remove objects that refer to the old UID.
+// GuestHardware is the hardware that a guest finds again at each boot. Its name is the name of the guest's VirtualMachine, or of a VirtualMachineInstance
+// without a VirtualMachine. Kiln makes a GuestHardware at the first boot and removes it with the guest. A GuestHardware lacks an owner reference, because a VM
+// that is restored from a backup gets another UID, and the garbage collector would remove objects that refer to the old UID.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=guesthardwares,singular=guesthardware,shortName=gh,categories=kiln
 // +kubebuilder:subresource:status
@@ -25,15 +25,15 @@ type GuestHardware struct {
 
 // GuestHardwareSpec is the part that backups must include.
 type GuestHardwareSpec struct {
-	// identity is the seed of the guest: annotation kilnvm.io/identity of its VM. A VM that was restored boots with this hardware if it
-	// has the same seed. Empty means any guest with the name.
+	// identity is the seed of the guest: annotation kilnvm.io/identity of its VM. A VM that was restored boots with this hardware if its seed is the same. Empty
+	// means any guest with the name.
 	// +kubebuilder:validation:MaxLength=262144
 	Identity string `json:"identity,omitempty"`
 	// hardware is absent until the first boot.
 	Hardware *HardwareRecord `json:"hardware,omitempty"`
 }
 
-// GuestHardwareStatus is what Kiln has observed. A restored object has no status until its guest starts.
+// GuestHardwareStatus contains the observations of Kiln. The status of a restored object is empty until its guest starts.
 type GuestHardwareStatus struct {
 	// virtualMachineUID is the UID of the VM with this hardware; empty for a VirtualMachineInstance without a VM.
 	VirtualMachineUID types.UID `json:"virtualMachineUID,omitempty"`
@@ -52,7 +52,7 @@ type HardwareUser struct {
 	// uid of the VirtualMachineInstance.
 	UID      types.UID `json:"uid"`
 	NodeName string    `json:"nodeName"`
-	// frontend is the hardware that no field of the VMI governs, from the FrontendProfile to which the VMI is pinned. Absent without a FrontendProfile. Values in
+	// frontend is the hardware that no field of the VMI sets, from the FrontendProfile to which the VMI is pinned. Absent without a FrontendProfile. Values in
 	// spec.hardware win over it.
 	Frontend *Frontend `json:"frontend,omitempty"`
 }
@@ -72,7 +72,7 @@ type HardwareRunning struct {
 	LiveHardware `json:",inline"`
 	// uid of the VirtualMachineInstance.
 	UID types.UID `json:"uid"`
-	// digest is the digest of all hardware that the guest sees now. It equals the digest of the record until something changes after the boot.
+	// digest is the digest of all hardware that the guest sees now. It equals the digest of the hardware record until something changes after the boot.
 	Digest string `json:"digest"`
 	// cause is the last change.
 	// +kubebuilder:validation:MaxLength=1024

@@ -5,9 +5,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// GuestPod is the object by which Kiln's controller and the launcher in the pod of a VirtualMachineInstance communicate. It has the name of the VMI. The
-// controller writes the spec, and makes a new object for each pod. The launcher of the pod writes the status, and no other object. A user who may exec into a
-// pod, or make tokens of its service account, can act as its launcher, so the controller reads the status as hostile input.
+// GuestPod is the object by which Kiln's controller and the launcher in the pod of a VirtualMachineInstance communicate. Its name is the name of the VMI. The
+// controller writes the spec, and makes a new object for each pod. The launcher of the pod writes only the status. A user who may exec into a pod, or make
+// tokens of its service account, can act as its launcher, so the controller reads the status as hostile input.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=guestpods,singular=guestpod,shortName=gp,categories=kiln
 // +kubebuilder:subresource:status
@@ -22,7 +22,7 @@ type GuestPod struct {
 	Status            GuestPodStatus `json:"status,omitempty,omitzero"`
 }
 
-// GuestPodSpec is what the launcher needs to know from the controller.
+// GuestPodSpec contains the facts that the launcher needs from the controller.
 type GuestPodSpec struct {
 	// vmiUID is the UID of the VirtualMachineInstance.
 	VMIUID types.UID `json:"vmiUID"`
@@ -34,7 +34,7 @@ type GuestPodSpec struct {
 	NodeName string `json:"nodeName"`
 	// hostPolicy is the merged policy of the HostProfiles that select the VMI and the node. Absent without such a HostProfile.
 	HostPolicy *HostPolicy `json:"hostPolicy,omitempty"`
-	// hardware is absent until the launcher has reported status.facts. The launcher does not start the domain before.
+	// hardware is absent until the launcher has reported status.facts. The launcher starts the domain only after that.
 	Hardware *GuestPodHardware `json:"hardware,omitempty"`
 	// clients are the clients that may use console, display and actions of the launcher; absent if no API server of subresources is installed.
 	Clients *GuestPodClients `json:"clients,omitempty"`
@@ -50,7 +50,7 @@ type GuestPodLive struct {
 	VMIGeneration int64 `json:"vmiGeneration,omitempty"`
 }
 
-// GuestPodClients are the clients of a launcher. A client has a certificate of one of the authorities with the DNS name.
+// GuestPodClients are the clients of a launcher. A client shows a certificate of one of the authorities with the DNS name.
 type GuestPodClients struct {
 	// authorities are certificates, PEM.
 	// +kubebuilder:validation:MaxLength=65536
@@ -60,22 +60,22 @@ type GuestPodClients struct {
 	Name string `json:"name"`
 }
 
-// LauncherPort is the TCP port at which the launcher in a pod serves its clients. It is one of the ephemeral ports, none of which passt forwards to a guest
-// whose interface names no ports.
+// LauncherPort is the TCP port at which the launcher in a pod answers its clients. It is one of the ephemeral ports. If an interface lists no ports, passt does
+// not forward ephemeral ports to its guest.
 const LauncherPort = 48186
 
-// GuestPodHardware is the hardware that the guest sees in this start. It is recorded in the GuestHardware with the name of the VMI.
+// GuestPodHardware is the hardware that the guest sees in this start. Kiln records it in the GuestHardware with the name of the VMI.
 type GuestPodHardware struct {
 	// frontend is the hardware that the guest sees, as a partial libvirt domain.
 	// +kubebuilder:validation:MaxLength=1048576
 	Frontend string `json:"frontend"`
-	// digest is the digest of the record.
+	// digest is the digest of the hardware record.
 	Digest string `json:"digest"`
 	// vmiGeneration is the generation of the VMI from which the hardware was made; 0 if the guest ran before.
 	VMIGeneration int64 `json:"vmiGeneration,omitempty"`
 }
 
-// GuestPodStatus is what the launcher reports. All of it may be forged.
+// GuestPodStatus is the report of the launcher. All of it may be forged.
 type GuestPodStatus struct {
 	// facts are the facts about its host that the guest sees at its first boot.
 	Facts *GuestFacts `json:"facts,omitempty"`
@@ -83,17 +83,17 @@ type GuestPodStatus struct {
 	Domain *GuestDomain `json:"domain,omitempty"`
 	// refusal is why the launcher cannot start the domain; absent if it can.
 	Refusal *GuestRefusal `json:"refusal,omitempty"`
-	// agent is what the guest agent reports; absent while it does not answer.
+	// agent is the report of the guest agent; absent while the agent does not answer.
 	Agent *GuestAgent `json:"agent,omitempty"`
-	// serverCertificate is the digest of the certificate of the launcher's server at port 48186: 'sha256:' and hexadecimal digits. Absent while the launcher
-	// has no server.
+	// serverCertificate is the digest of the certificate of the launcher's server at port 48186: 'sha256:' and hexadecimal digits. Absent while the launcher runs
+	// no server.
 	// +kubebuilder:validation:MaxLength=71
 	ServerCertificate string `json:"serverCertificate,omitempty"`
 	// running is the hardware that libvirt runs; absent while the domain is not active.
 	Running *ReportedHardware `json:"running,omitempty"`
 }
 
-// GuestFacts are the facts about its host that the guest sees at its first boot. They are recorded, so that later boots find them again.
+// GuestFacts are the facts about its host that the guest sees at its first boot. They are recorded, because later boots must find them again.
 type GuestFacts struct {
 	// machine is the machine type of QEMU for spec.domain.machine.type of the VMI: pc-q35-10.0 for q35. Empty if QEMU does not offer the type.
 	// +kubebuilder:validation:MaxLength=64
@@ -110,12 +110,12 @@ type GuestFacts struct {
 	// blockSizes are the block sizes of volumes by the names of the volumes, for disks with blockSize.matchVolume.
 	// +kubebuilder:validation:MaxProperties=1024
 	BlockSizes map[string]ReportedBlockSize `json:"blockSizes,omitempty"`
-	// numa are the NUMA nodes of the host that have CPUs for this VMI, in the host's order.
+	// numa are the NUMA nodes of the host with CPUs for this VMI, in the host's order.
 	// +kubebuilder:validation:MaxItems=128
 	NUMA []ReportedNUMANode `json:"numa,omitempty"`
 }
 
-// ReportedBlockSize has the block sizes of a volume in bytes.
+// ReportedBlockSize contains the block sizes of a volume in bytes.
 type ReportedBlockSize struct {
 	Logical  int32 `json:"logical"`
 	Physical int32 `json:"physical"`
@@ -126,7 +126,7 @@ type ReportedBlockSize struct {
 // ReportedNUMANode is a NUMA node of the host.
 type ReportedNUMANode struct {
 	ID int32 `json:"id"`
-	// cpus is the number of the node's logical CPUs that the VMI may have.
+	// cpus is the number of the node's logical CPUs that the VMI may use.
 	CPUs int32 `json:"cpus"`
 	// distances to other NUMA nodes, in the units of ACPI's SLIT; empty if the host reports none.
 	// +kubebuilder:validation:MaxItems=128

@@ -1,13 +1,13 @@
 package v1alpha1
 
-// GuestAgent is what the guest agent reports. It may be forged: root in the guest can replace the agent.
+// GuestAgent is the report of the guest agent. The report may be forged, because root in the guest can replace the agent.
 type GuestAgent struct {
 	// os is the guest's operating system; absent if the agent does not report it.
 	OS *GuestOS `json:"os,omitempty"`
 	// hostname of the guest; empty if the agent does not report it.
 	// +kubebuilder:validation:MaxLength=253
 	Hostname string `json:"hostname,omitempty"`
-	// interfaces of the guest that have the MAC address of a network card of the domain, in the agent's order. VLANs, bonds and bridges share the address.
+	// interfaces of the guest with the MAC address of a network card of the domain, in the agent's order. VLANs, bonds and bridges share the address.
 	// +kubebuilder:validation:MaxItems=32
 	// +listType=atomic
 	Interfaces []GuestInterface `json:"interfaces,omitempty"`
@@ -48,7 +48,7 @@ type GuestInterface struct {
 	IPs []string `json:"ips,omitempty"`
 }
 
-// Bounds of GuestAgent, in items and characters. The markers above have the same numbers.
+// Bounds of GuestAgent, in items and characters. The markers above contain the same numbers.
 const (
 	MostAgentInterfaces = 32
 	MostAgentIPs        = 16

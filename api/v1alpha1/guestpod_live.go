@@ -1,7 +1,7 @@
 package v1alpha1
 
 // LiveHardware is the part of a guest's hardware that may change while the guest runs. The other hardware is in spec.hardware of its GuestPod. Lists are
-// sorted, and name each device once.
+// sorted, and contain each device once.
 type LiveHardware struct {
 	// vcpus is the number of vCPUs.
 	// +kubebuilder:validation:Minimum=1
@@ -10,7 +10,7 @@ type LiveHardware struct {
 	// memoryKiB is the memory in KiB, with what was plugged in.
 	// +kubebuilder:validation:Minimum=1
 	MemoryKiB int64 `json:"memoryKiB"`
-	// absent are the disks and interfaces that the guest no longer has, by their keys in the hardware record, such as interface.blue.
+	// absent are the disks and interfaces that were taken from the guest, by their keys in the hardware record, such as interface.blue.
 	// +kubebuilder:validation:MaxItems=1024
 	// +kubebuilder:validation:items:MaxLength=128
 	// +listType=atomic
@@ -27,7 +27,7 @@ type LiveHardware struct {
 	Ejected []string `json:"ejected,omitempty"`
 }
 
-// Bounds of LiveHardware, in items and characters. The markers above have the same numbers.
+// Bounds of LiveHardware, in items and characters. The markers above contain the same numbers.
 const (
 	MostLiveDevices   = 1024
 	LongestLiveDevice = 128

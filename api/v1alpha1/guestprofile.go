@@ -71,16 +71,17 @@ type ClusterGuestProfileSpec struct {
 	GuestProfileSpec  `json:",inline"`
 }
 
-// GuestProfileSpec has the fields that a profile fills, and the VMIs that it selects.
+// GuestProfileSpec contains the fields that a profile fills, and the VMIs that it selects.
 type GuestProfileSpec struct {
-	// selector selects VMIs by their labels. An empty selector ({}) selects all. Without a selector the profile selects no VMI, but other profiles may extend it.
+	// selector selects VMIs by their labels. An empty selector ({}) selects all. Without a selector the profile does not select VMIs, but other profiles may
+	// extend it.
 	Selector *metav1.LabelSelector `json:"selector,omitempty"`
 	// priority decides field by field: of the profiles that set a field of a VMI, the profile with the highest priority wins. If two profiles of one
 	// priority differ in a field, the VMI is refused. -1000000000 to 1000000000. Default: 0.
 	// +kubebuilder:validation:Minimum=-1000000000
 	// +kubebuilder:validation:Maximum=1000000000
 	Priority int32 `json:"priority,omitempty"`
-	// extends names profiles whose templates fill the fields that this profile's template leaves unset. The first profile that sets a field wins. The selectors
+	// extends lists profiles whose templates fill the fields that this profile's template leaves unset. The first profile that sets a field wins. The selectors
 	// and priorities of these profiles have no effect. Profiles must not extend each other in a circle.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
@@ -88,11 +89,11 @@ type GuestProfileSpec struct {
 	// allowExclusion lets the owner of a VMI exclude it from this profile with the annotation
 	// virtualmachineinstancepresets.admission.kubevirt.io/exclude: "true", as from presets.
 	AllowExclusion bool `json:"allowExclusion,omitempty"`
-	// template has the fields that the profile fills.
+	// template contains the fields that the profile fills.
 	Template GuestProfileTemplate `json:"template,omitempty,omitzero"`
 }
 
-// ProfileReference names a profile.
+// ProfileReference refers to a profile.
 type ProfileReference struct {
 	// kind is GuestProfile, of the same namespace, or ClusterGuestProfile. Default: the kind of the profile with this reference. A ClusterGuestProfile
 	// extends only ClusterGuestProfiles.
@@ -108,8 +109,8 @@ type ProfileReference struct {
 type GuestProfileTemplate struct {
 	// metadata is added to the VMI's own metadata.
 	Metadata GuestProfileMetadata `json:"metadata,omitempty,omitzero"`
-	// spec has any fields of spec of a VirtualMachineInstance ('kubectl explain vmi.spec'); no field is required. Lists whose elements have names, such
-	// as volumes, disks, networks and interfaces, are merged by name. Other lists are filled if the VMI does not have them.
+	// spec contains any fields of spec of a VirtualMachineInstance ('kubectl explain vmi.spec'). Fields are not required. Lists of named elements, such as
+	// volumes, disks, networks and interfaces, are merged by name. Other lists are filled if the VMI does not set them.
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Spec runtime.RawExtension `json:"spec,omitempty,omitzero"`
@@ -127,8 +128,8 @@ type GuestProfileMetadata struct {
 type GuestProfileStatus struct {
 	// selected counts the VMs and the VMIs without a VM that the profile selects now. They may be pinned to other profiles.
 	Selected int32 `json:"selected"`
-	// conditions are of type Accepted, which is False if new VMIs that the profile selects are refused, and of type Conflicting, which is
-	// True if another profile of the same priority differs in a field. Both name the reason.
+	// conditions are of type Accepted, which is False if new VMIs that the profile selects are refused, and of type Conflicting, which is True if another profile
+	// of the same priority differs in a field. Both contain the reason.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

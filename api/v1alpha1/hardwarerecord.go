@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// HardwareRecord is the hardware that a guest found at its first boot and finds again at later boots: the frozen frontend. A removed device leaves the record
-// at the next boot, and its address is then free for new devices.
+// HardwareRecord is the hardware that a guest found at its first boot and finds again at later boots: the frozen frontend. A removed device leaves the hardware
+// record at the next boot, and its address is then free for new devices.
 //
 // A later version of Kiln may add fields, and sets schemaVersion then. An earlier version keeps the fields that it does not know: docs/project/adr/0028.
 // +kubebuilder:pruning:PreserveUnknownFields
 type HardwareRecord struct {
-	// schemaVersion is the version of the fields of this record. Absent means 1. A version of Kiln that knows a lower number boots the guest with the fields
-	// that it knows, and keeps the others and this number.
+	// schemaVersion is the version of the fields of this hardware record. Absent means 1. A version of Kiln that knows a lower number boots the guest with the
+	// known fields, and keeps the others and this number.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2147483647
 	SchemaVersion int32 `json:"schemaVersion,omitempty"`
-	// defaults is the version of the FrontendDefaults of the record: the name of a FrontendProfile, such as v3, or the number of Kiln's own values.
+	// defaults is the version of the FrontendDefaults of the hardware record: the name of a FrontendProfile, such as v3, or the number of Kiln's own values.
 	Defaults string `json:"defaults"`
 	// digest is the digest of all hardware that the guest sees.
 	Digest string `json:"digest"`
@@ -28,9 +28,9 @@ type HardwareRecord struct {
 	Machine string `json:"machine,omitempty"`
 	// smbios are the system strings of the DMI table by libvirt's names, without uuid and serial.
 	SMBIOS map[string]string `json:"smbios,omitempty"`
-	// generationID reports whether the guest has a VM Generation ID device. The ID itself changes with each restore.
+	// generationID reports whether the guest sees a VM Generation ID device. The ID itself changes with each restore.
 	GenerationID bool `json:"generationID,omitempty"`
-	// bootDisk is the name of the disk that the firmware boots if no device of the VM has a bootOrder; absent if the firmware tried another device first.
+	// bootDisk is the name of the disk that the firmware boots if no device of the VM sets bootOrder; absent if the firmware tried another device first.
 	BootDisk string `json:"bootDisk,omitempty"`
 	// video is the model of the video adapter.
 	Video string `json:"video,omitempty"`
@@ -54,7 +54,7 @@ type HardwareRecord struct {
 	// devices maps each device's key, its kind and name such as 'disk.root', to its address.
 	Devices map[string]GuestAddress `json:"devices,omitempty"`
 
-	// Unknown has the fields of the JSON object that this version of Kiln does not know.
+	// Unknown contains the fields of the JSON object that this version of Kiln does not know.
 	Unknown map[string]json.RawMessage `json:"-"`
 }
 
@@ -78,7 +78,7 @@ type GuestAddress struct {
 	Expander string `json:"expander,omitempty"`
 }
 
-// GuestBlockSize has the block sizes of a disk, in bytes.
+// GuestBlockSize contains the block sizes of a disk, in bytes.
 type GuestBlockSize struct {
 	// logical is the logical block size in bytes.
 	Logical uint `json:"logical"`

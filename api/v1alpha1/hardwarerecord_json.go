@@ -53,7 +53,7 @@ func (r *HardwareRecord) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// MarshalJSON writes the record with the fields in Unknown behind the others. It returns an error if Unknown has the name of a field, or no JSON.
+// MarshalJSON writes the record with the fields in Unknown behind the others. It returns an error if Unknown contains the name of a field, or invalid JSON.
 func (r HardwareRecord) MarshalJSON() ([]byte, error) {
 	text, err := json.Marshal(knownFields(r))
 	if err != nil || len(r.Unknown) == 0 {

@@ -5,7 +5,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // KindHostCapabilities is the kind of a HostCapabilities.
 const KindHostCapabilities = "HostCapabilities"
 
-// HostCapabilities describes the host for which kubectl kiln renders. It exists only as the file of a --host flag: no API server serves it.
+// HostCapabilities describes the host for which kubectl kiln renders. It exists only as the file of a --host flag. API servers do not know this kind.
 // +kubebuilder:skip
 // +kubebuilder:object:generate=false
 type HostCapabilities struct {
@@ -23,17 +23,17 @@ type HostCapabilitiesSpec struct {
 	Architecture string `json:"architecture"`
 	// VirtTypes in order of preference: kvm, qemu.
 	VirtTypes []string `json:"virtTypes"`
-	// Emulators has the path of the QEMU binary by the guest's architecture.
+	// Emulators contains the path of the QEMU binary by the guest's architecture.
 	Emulators map[string]string `json:"emulators"`
-	// Machines has the machine types of QEMU by the guest's architecture, each with its canonical name: q35 -> pc-q35-7.2. If it is empty, every
-	// machine type is accepted.
+	// Machines contains the machine types of QEMU by the guest's architecture, each with its canonical name: q35 -> pc-q35-7.2. If it is empty, every machine type
+	// is accepted.
 	Machines map[string]map[string]string `json:"machines,omitempty"`
 	// Firmware is in the order of preference, which is the order of QEMU's descriptors.
 	Firmware []HostFirmware `json:"firmware,omitempty"`
 	// LibvirtVersion and QEMUVersion are versions such as 9.0.0. Empty means unknown, and is accepted as new enough.
 	LibvirtVersion string `json:"libvirtVersion,omitempty"`
 	QEMUVersion    string `json:"qemuVersion,omitempty"`
-	// NUMA has the NUMA nodes with their CPUs, for pinning. Empty if the host reports none.
+	// NUMA contains the NUMA nodes with their CPUs, for pinning. Empty if the host reports none.
 	NUMA []HostNUMANode `json:"numa,omitempty"`
 	// QEMU is the user as which libvirt runs QEMU; nil means unknown.
 	QEMU *HostAccount `json:"qemu,omitempty"`

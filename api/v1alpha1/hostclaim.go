@@ -5,8 +5,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // KindHostClaim is the kind of a HostClaim.
 const KindHostClaim = "HostClaim"
 
-// HostClaim describes what a PersistentVolumeClaim is on a bare machine, which has no storage classes. It exists only as a file of the machine's
-// administrator, below the launcher's --claims: no API server serves it. Folder and file name are the namespace and the name of the claim.
+// HostClaim describes the storage of a PersistentVolumeClaim on a bare machine, which lacks storage classes. A HostClaim exists only as a file of the machine's
+// administrator, below the launcher's --claims. API servers do not know this kind. Folder and file name are the namespace and the name of the claim.
 // +kubebuilder:skip
 // +kubebuilder:object:generate=false
 type HostClaim struct {
@@ -14,7 +14,7 @@ type HostClaim struct {
 	Spec            HostClaimSpec `json:"spec"`
 }
 
-// HostClaimSpec has exactly one of Network and LUN.
+// HostClaimSpec sets exactly one of Network and LUN.
 // +kubebuilder:object:generate=false
 type HostClaimSpec struct {
 	Network *NetworkDisk `json:"network,omitempty"`

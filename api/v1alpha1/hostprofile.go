@@ -2,8 +2,8 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// HostProfile is an administrator's policy for how hosts run VMIs. It sets what the guests do not see: caches, limits, pinning, placement. Fields that the
-// owner of a VM has set win over it. It never changes a guest's hardware.
+// HostProfile is an administrator's policy for how hosts run VMIs. A HostProfile sets only fields that the guests do not see: caches, limits, pinning,
+// placement. A field that the owner of a VM sets wins over the profile. A HostProfile never changes a guest's hardware.
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=hp,categories=kiln
 // +kubebuilder:subresource:status
@@ -20,8 +20,8 @@ type HostProfile struct {
 
 // HostProfileStatus is what Kiln's controller reports about a profile.
 type HostProfileStatus struct {
-	// conditions are of type Accepted, which is False if hosts ignore the profile or one of its fields, and of type Conflicting, which is
-	// True if another profile of the same priority differs in a field. Both name the reason.
+	// conditions are of type Accepted, which is False if hosts ignore the profile or one of its fields, and of type Conflicting, which is True if another profile
+	// of the same priority differs in a field. Both contain the reason.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
@@ -81,7 +81,7 @@ type HostProfileSpec struct {
 	HostPolicy `json:",inline"`
 }
 
-// HostPolicy is the result of merging profiles. Kiln, libvirt and QEMU decide what it leaves out.
+// HostPolicy is the result of merging profiles. Kiln, libvirt and QEMU decide the fields that it leaves out.
 type HostPolicy struct {
 	// disk is for disks, unless the VMI sets the field of the disk. Domain: devices/disk/driver.
 	Disk *DiskPolicy `json:"disk,omitempty"`
@@ -89,9 +89,9 @@ type HostPolicy struct {
 	DiskLimits *DiskLimits `json:"diskLimits,omitempty"`
 	// blockIO is the VMI's share of the host's disks. Domain: blkiotune.
 	BlockIO *BlockIOPolicy `json:"blockIO,omitempty"`
-	// ioThreads are the threads that serve virtio disks. Domain: iothreads and iothreadids.
+	// ioThreads are the threads for the IO of virtio disks. Domain: iothreads and iothreadids.
 	IOThreads *IOThreadsPolicy `json:"ioThreads,omitempty"`
-	// cpu decides on which host CPUs and how much the guest's CPUs run. Domain: cputune.
+	// cpu decides on which host CPUs the guest's CPUs run, and for how long. Domain: cputune.
 	CPU *CPUPolicy `json:"cpu,omitempty"`
 	// cache is the VMI's part of the processor's cache and memory bandwidth. Domain: cputune/cachetune and cputune/memorytune.
 	Cache *CachePolicy `json:"cache,omitempty"`
@@ -113,6 +113,6 @@ type HostPolicy struct {
 	Security *SecurityPolicy `json:"security,omitempty"`
 	// pathTemplates are paths of sockets and files of the guest. Domain: the sources of devices, and os/nvram.
 	PathTemplates *PathTemplates `json:"pathTemplates,omitempty"`
-	// lifecycle is what happens when a guest crashes. Domain: on_crash and memory@dumpCore.
+	// lifecycle sets the actions after a crash of the guest. Domain: on_crash and memory@dumpCore.
 	Lifecycle *LifecyclePolicy `json:"lifecycle,omitempty"`
 }

@@ -4,13 +4,14 @@ import "k8s.io/apimachinery/pkg/api/resource"
 
 // NetPolicy is for the host's side of interfaces. Domain: devices/interface.
 type NetPolicy struct {
-	// vhost has the host's kernel serve virtio interfaces (true), or QEMU (false). Default: libvirt's choice. Domain: interface/driver@name.
+	// vhost decides whether the host's kernel (true) or QEMU (false) moves the packets of virtio interfaces. Default: libvirt's choice. Domain:
+	// interface/driver@name.
 	VHost *bool `json:"vhost,omitempty"`
-	// inbound limits what the guest receives. Domain: interface/bandwidth/inbound.
+	// inbound limits the packets that the guest receives. Domain: interface/bandwidth/inbound.
 	Inbound *BandwidthPolicy `json:"inbound,omitempty"`
-	// outbound limits what the guest sends. Domain: interface/bandwidth/outbound.
+	// outbound limits the packets that the guest sends. Domain: interface/bandwidth/outbound.
 	Outbound *BandwidthPolicy `json:"outbound,omitempty"`
-	// filterRef names a network filter that libvirt has on the host, such as clean-traffic. Default: none. Domain: interface/filterref@filter.
+	// filterRef is the name of a network filter of libvirt on the host, such as clean-traffic. Default: none. Domain: interface/filterref@filter.
 	// +kubebuilder:validation:MaxLength=253
 	FilterRef string `json:"filterRef,omitempty"`
 	// trustRx lets the guest change which packets the host's macvtap receives for it. Default: false.
@@ -24,7 +25,7 @@ type NetPolicy struct {
 	Isolated *bool `json:"isolated,omitempty"`
 }
 
-// BandwidthPolicy limits one direction of each interface. The merged policy must have averageBytesPerSecond where it has one of the others.
+// BandwidthPolicy limits one direction of each interface. If the merged policy sets one of the other fields, it must set averageBytesPerSecond.
 type BandwidthPolicy struct {
 	// averageBytesPerSecond is the rate that is kept in the long run, in bytes per second, rounded up to kilobytes (1000 bytes). Default: no
 	// limit. Domain: inbound@average or outbound@average.
@@ -67,7 +68,7 @@ type GraphicsPolicy struct {
 	Listen string `json:"listen,omitempty"`
 }
 
-// SerialLogPolicy keeps what guests write to their serial console. Domain: devices/serial.
+// SerialLogPolicy keeps the output of guests on their serial console. Domain: devices/serial.
 type SerialLogPolicy struct {
 	// dir is the folder of the host for the files, an absolute path; a file's name is NAMESPACE_NAME.log. Default: no file.
 	// Domain: serial/log@file.
@@ -87,13 +88,12 @@ type SecurityPolicy struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^/[^[:cntrl:]]*$') && !('..' in self.split('/'))`,message="must be an absolute path without '..'"
 	ResourcePartition string `json:"resourcePartition,omitempty"`
-	// vtpmSecret is the UUID of the secret in libvirt that encrypts the state of TPMs. Default: the key of the launcher's --tpm-keys, where
-	// it has one. Domain: tpm/backend/encryption@secret.
+	// vtpmSecret is the UUID of the secret in libvirt that encrypts the state of TPMs. Default: the key in the launcher's --tpm-keys, if the folder contains one.
+	// Domain: tpm/backend/encryption@secret.
 	// +kubebuilder:validation:Pattern=`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`
 	VTPMSecret string `json:"vtpmSecret,omitempty"`
-	// nwFilter 'AntiSpoofing' keeps VMIs on taps and bridges from sending under other MAC addresses than their own, with filters that Kiln
-	// writes; the host needs ebtables. 'None' leaves them, whatever the launcher's --guard says. Default: as --guard says.
-	// Domain: interface/filterref, and nwfilter documents.
+	// nwFilter 'AntiSpoofing' keeps VMIs on taps and bridges from sending with other MAC addresses than their own. Kiln writes filters for this, and the host
+	// needs ebtables. 'None' does not filter, whatever the launcher's --guard. Default: the value of --guard. Domain: interface/filterref, and nwfilter documents.
 	// +kubebuilder:validation:Enum=AntiSpoofing;None
 	NWFilter string `json:"nwFilter,omitempty"`
 }
@@ -101,7 +101,7 @@ type SecurityPolicy struct {
 // SecLabelPolicy is a label of a security driver of the host. Domain: seclabel.
 // +kubebuilder:validation:XValidation:rule=`!has(self.label) || size(self.label) == 0 || !has(self.type) || self.type == 'Static'`,message="is for type Static alone",fieldPath=`.label`
 type SecLabelPolicy struct {
-	// type decides whether libvirt makes the label (Dynamic), the profile sets it (Static), or QEMU has no label (None). Default: libvirt's, Dynamic.
+	// type decides whether libvirt makes the label (Dynamic), the profile sets it (Static), or QEMU runs without a label (None). Default: libvirt's, Dynamic.
 	// Domain: seclabel@type.
 	// +kubebuilder:validation:Enum=Dynamic;Static;None
 	Type string `json:"type,omitempty"`
@@ -115,8 +115,8 @@ type SecLabelPolicy struct {
 	Relabel *bool `json:"relabel,omitempty"`
 }
 
-// PathTemplates are absolute paths of the host in which {{.Namespace}}, {{.Name}} and {{.UID}} stand for the VMI's. The folder must exist.
-// A template that does not name the VMI gives all that the profile selects one and the same file.
+// PathTemplates are absolute paths of the host in which {{.Namespace}}, {{.Name}} and {{.UID}} stand for the VMI's. The folder must exist. If a template does
+// not contain these words, all VMIs that the profile selects share one file.
 type PathTemplates struct {
 	// vnc is the socket of VNC. Default: in the VMI's own folder. Domain: graphics@socket.
 	// +kubebuilder:validation:MaxLength=1024
@@ -130,13 +130,13 @@ type PathTemplates struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^(/([^{}/[:cntrl:]]|[{][{] ?[.](Namespace|Name|UID|Channel) ?[}][}])+)+$') && self.split('/').all(s, !(s in ['.', '..']))`,message="must be an absolute path without '..'; {{.Namespace}}, {{.Name}}, {{.UID}} and {{.Channel}} may stand in it"
 	Channel string `json:"channel,omitempty"`
-	// nvram is the file of the EFI variables. Before you change it, move the files of VMs that have run: else these lose their boot entries.
-	// Default: in the VMI's own folder. Domain: os/nvram.
+	// nvram is the file of the EFI variables. Before you change it, move the files of VMs that have run. Otherwise these lose their boot entries. Default: in the
+	// VMI's own folder. Domain: os/nvram.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^(/([^{}/[:cntrl:]]|[{][{] ?[.](Namespace|Name|UID) ?[}][}])+)+$') && self.split('/').all(s, !(s in ['.', '..']))`,message="must be an absolute path without '..'; {{.Namespace}}, {{.Name}} and {{.UID}} may stand in it"
 	NVRAM string `json:"nvram,omitempty"`
-	// swtpm is the folder of a TPM's state. Before you change it, move the folders of VMs that have run: else these find an empty TPM.
-	// Default: below the launcher's --tpm-states. Domain: tpm/backend/source@path.
+	// swtpm is the folder of a TPM's state. Before you change it, move the folders of VMs that have run. Otherwise these find an empty TPM. Default: below the
+	// launcher's --tpm-states. Domain: tpm/backend/source@path.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`self == '' || self.matches('^(/([^{}/[:cntrl:]]|[{][{] ?[.](Namespace|Name|UID) ?[}][}])+)+$') && self.split('/').all(s, !(s in ['.', '..']))`,message="must be an absolute path without '..'; {{.Namespace}}, {{.Name}} and {{.UID}} may stand in it"
 	SWTPM string `json:"swtpm,omitempty"`
@@ -144,7 +144,7 @@ type PathTemplates struct {
 
 // LifecyclePolicy is for crashes of a guest.
 type LifecyclePolicy struct {
-	// onCrash is what libvirt does when the guest crashes. Default: Destroy. Domain: on_crash.
+	// onCrash is the action of libvirt after a crash of the guest. Default: Destroy. Domain: on_crash.
 	// +kubebuilder:validation:Enum=Destroy;Restart;Preserve;CoredumpDestroy;CoredumpRestart
 	OnCrash string `json:"onCrash,omitempty"`
 	// coreDump reports whether the guest's memory is part of a dump of the QEMU process. Default: QEMU's. Domain: memory@dumpCore.

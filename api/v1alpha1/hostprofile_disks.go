@@ -13,18 +13,18 @@ type DiskPolicy struct {
 	// Auto. Domain: driver@io.
 	// +kubebuilder:validation:Enum=Auto;Native;Threads;IOUring
 	IOPolicy string `json:"ioPolicy,omitempty"`
-	// discard 'Unmap' gives back the space that a guest discards; 'Ignore' keeps it. Default: Unmap. Domain: driver@discard.
+	// discard 'Unmap' frees the space that a guest discards; 'Ignore' keeps the space. Default: Unmap. Domain: driver@discard.
 	// +kubebuilder:validation:Enum=Unmap;Ignore
 	Discard string `json:"discard,omitempty"`
-	// detectZeroes writes zeroes efficiently ('Enabled'), or gives their space back ('Unmap', which needs discard 'Unmap'). Default: QEMU's, Disabled.
-	// Domain: driver@detect_zeroes.
+	// detectZeroes writes zeroes efficiently ('Enabled'), or frees their space ('Unmap', which needs discard 'Unmap'). Default: QEMU's, Disabled. Domain:
+	// driver@detect_zeroes.
 	// +kubebuilder:validation:Enum=Disabled;Enabled;Unmap
 	DetectZeroes string `json:"detectZeroes,omitempty"`
-	// errorPolicy is what happens when a read or write fails; 'Enospace' stops the guest when the host's disk is full and reports other errors to
-	// it. A disk's own 'errorPolicy' wins. Default: Stop. Domain: driver@error_policy.
+	// errorPolicy is the reaction to a failed read or write; 'Enospace' stops the guest when the host's disk is full and reports other errors to it. A disk's own
+	// 'errorPolicy' wins. Default: Stop. Domain: driver@error_policy.
 	// +kubebuilder:validation:Enum=Stop;Report;Ignore;Enospace
 	ErrorPolicy string `json:"errorPolicy,omitempty"`
-	// readErrorPolicy is what happens when a read fails. A disk's own 'errorPolicy' wins. Default: as errorPolicy. Domain: driver@rerror_policy.
+	// readErrorPolicy is the reaction to a failed read. A disk's own 'errorPolicy' wins. Default: as errorPolicy. Domain: driver@rerror_policy.
 	// +kubebuilder:validation:Enum=Stop;Report;Ignore
 	ReadErrorPolicy string `json:"readErrorPolicy,omitempty"`
 	// metadataCacheSize is the memory for the tables of each qcow2 image, in bytes. Default: QEMU's. Domain: driver/metadata_cache/max_size.
@@ -81,8 +81,7 @@ type DiskLimits struct {
 	// operationSize is the size above which one operation counts as several, in bytes. Default: each counts as one.
 	// Domain: iotune/size_iops_sec.
 	OperationSize *resource.Quantity `json:"operationSize,omitempty"`
-	// group is the throttle group whose limits the VMI's disks share. Default: each disk has its own limits.
-	// Domain: iotune/group_name.
+	// group is the throttle group whose limits the VMI's disks share. Default: the limits hold for each disk. Domain: iotune/group_name.
 	// +kubebuilder:validation:MaxLength=253
 	Group string `json:"group,omitempty"`
 }
@@ -122,11 +121,10 @@ type BlockIODevice struct {
 	WriteIOPS *int64 `json:"writeIOPS,omitempty"`
 }
 
-// IOThreadsPolicy is for the threads that serve virtio disks. Domain: iothreads and iothreadids.
+// IOThreadsPolicy is for the threads for the IO of virtio disks. Domain: iothreads and iothreadids.
 // +kubebuilder:validation:XValidation:rule=`!has(self.poolMin) || !has(self.poolMax) || self.poolMin <= self.poolMax`,message="must not be greater than poolMax",fieldPath=`.poolMin`
 type IOThreadsPolicy struct {
-	// policy of a VMI that has no ioThreadsPolicy: no threads ('None'), one for all disks ('Shared') or several ('Auto'). Default: None.
-	// Domain: iothreads.
+	// policy of a VMI without ioThreadsPolicy: no threads ('None'), one for all disks ('Shared') or several ('Auto'). Default: None. Domain: iothreads.
 	// +kubebuilder:validation:Enum=None;Shared;Auto
 	Policy string `json:"policy,omitempty"`
 	// count is how many threads the disks share with policy 'Auto'; 1 to 512. Default: one each, up to twice the VMI's CPUs.
@@ -143,7 +141,7 @@ type IOThreadsPolicy struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1024
 	PoolMin *int32 `json:"poolMin,omitempty"`
-	// poolMax is the most workers that each thread has; 1 to 1024. Default: QEMU's. Domain: iothreadids/iothread@thread_pool_max.
+	// poolMax is the largest number of workers of each thread; 1 to 1024. Default: QEMU's. Domain: iothreadids/iothread@thread_pool_max.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1024
 	PoolMax *int32 `json:"poolMax,omitempty"`

@@ -7,48 +7,48 @@ const Prefix = "kilnvm.io/"
 const (
 	// AnnotationPins is on VMs and VMIs. Its value is a Pins object as JSON.
 	AnnotationPins = Prefix + "pins"
-	// AnnotationLostPins is on VMs that were created with pins to revisions that their namespace does not have, such as VMs of a backup without
-	// ControllerRevisions. Its value names these revisions. The owner of the VM removes it.
+	// AnnotationLostPins is on VMs that were created with pins to revisions that their namespace does not contain, such as VMs of a backup without
+	// ControllerRevisions. Its value lists these revisions. The owner of the VM removes the annotation.
 	AnnotationLostPins = Prefix + "lost-pins"
 	// AnnotationIdentity is on VMs and VMIs. Its value is the seed of the firmware UUID, the serial number and the MAC addresses.
 	AnnotationIdentity = Prefix + "identity"
 	// AnnotationGeneration is on VMs and VMIs. The owner of a VM writes any text, and another text after restoring older disks, which no
 	// API field reports. On a VMI it is the text from which the VM Generation ID is derived.
 	AnnotationGeneration = Prefix + "generation"
-	// AnnotationHardware is on VMs and VMIs. The value HardwareLatest asks for hardware that is derived anew at each boot.
+	// AnnotationHardware is on VMs and VMIs. With the value HardwareLatest, Kiln derives the hardware anew at each boot.
 	AnnotationHardware = Prefix + "hardware"
-	// AnnotationFrontend is on VMIs that KubeVirt runs. Its value is the HardwareRecord of their VM as JSON, which Kiln's hook puts back into the domain. The
-	// value FrontendNew requests the first record. The owner of a VM writes it on the VM if the guest has not run yet, or may find other hardware.
+	// AnnotationFrontend is on VMIs that KubeVirt runs. Its value is the HardwareRecord of their VM as JSON. Kiln's hook sidecar puts this hardware back into the
+	// domain. The value FrontendNew requests the first record. The owner of a VM writes it on the VM if the guest has not run yet, or may find other hardware.
 	AnnotationFrontend = Prefix + "frontend"
-	// AnnotationHardwareFailure is on VMIs that KubeVirt runs, and in spec.template of VMs. It decides what Kiln's hook does with a guest whose recorded
+	// AnnotationHardwareFailure is on VMIs that KubeVirt runs, and in spec.template of VMs. It decides whether Kiln's hook sidecar starts a guest whose recorded
 	// hardware cannot be put back: HardwareFailureFail, which is the default, or HardwareFailureIgnore.
 	AnnotationHardwareFailure = Prefix + "hardware-failure"
-	// AnnotationInterfaceAddresses is on VMIs that KubeVirt starts without Kiln's hook. Its value has the names of the interfaces that have their recorded PCI
+	// AnnotationInterfaceAddresses is on VMIs that KubeVirt starts without Kiln's hook sidecar. Its value lists the interfaces that keep their recorded PCI
 	// addresses until the guest runs, with commas between them.
 	AnnotationInterfaceAddresses = Prefix + "interface-addresses"
-	// AnnotationRefused is on VMs that KubeVirt runs and that admission would refuse, such as VMs that were written while the webhook did not answer. Its value
-	// says why. Kiln's controller writes it, and removes it when the VM would be admitted.
+	// AnnotationRefused is on VMs that KubeVirt runs and that admission would refuse, such as VMs that were written while the webhook did not answer. Its value is
+	// the reason. Kiln's controller writes the annotation, and removes it when the VM would be admitted.
 	AnnotationRefused = Prefix + "refused"
 	// AnnotationRollout is on VMs. With the value RolloutRestart an edit of a VM whose VMI exists is followed by a restart.
 	AnnotationRollout = Prefix + "rollout"
 	// AnnotationTemplateDigest is on VMIs that a VM made. Its value is the digest of the VM's template and pins. A restart of a VM with the same template and
 	// pins changes nothing.
 	AnnotationTemplateDigest = Prefix + "template-digest"
-	// AnnotationEjected is on VMIs. Its value has the volumes, as JSON, that were taken out of CD-ROM drives while the guest runs. The pod still has them, so
-	// that they can be put in again.
+	// AnnotationEjected is on VMIs. Its value lists, as JSON, the volumes that were taken out of CD-ROM drives while the guest runs. The pod keeps these volumes,
+	// because they can be put in again.
 	AnnotationEjected = Prefix + "ejected"
-	// AnnotationArchitecture is on VMs and VMIs. Its value is the architecture of the images of a VMI that has no spec.architecture.
+	// AnnotationArchitecture is on VMs and VMIs. Its value is the architecture of the images of a VMI without spec.architecture.
 	AnnotationArchitecture = Prefix + "architecture"
 	// AnnotationNUMACells is on VMIs, and in spec.template of VMs and spec.annotations of instancetypes. Its value is the number of
 	// NUMA nodes of the VMI, which are independent of the NUMA nodes of the host.
 	AnnotationNUMACells = Prefix + "numa-cells"
-	// AnnotationProfileLabels is on VMIs. Its value has the keys of the labels that profiles filled, sorted, with commas between them. These labels select no
-	// profiles, so that the same profiles fill a VMI that admission sees again.
+	// AnnotationProfileLabels is on VMIs. Its value lists the keys of the labels that profiles filled, sorted, with commas between them. These labels do not
+	// select profiles, because the same profiles must fill a VMI that admission sees again.
 	AnnotationProfileLabels = Prefix + "profile-labels"
-	// AnnotationInference is on VMs. It records which volume sources admission was allowed to read for inferFromVolume.
+	// AnnotationInference is on VMs. It lists the volume sources that admission was allowed to read for inferFromVolume.
 	AnnotationInference = Prefix + "inference"
-	// AnnotationTPMKey is on the claims for EFI variables and TPM state that Kiln makes. Its value is the name of the Secret with the key of the TPM's
-	// state. Without it the state is not encrypted.
+	// AnnotationTPMKey is on the claims for EFI variables and TPM state that Kiln makes. Its value is the name of the Secret with the key of the TPM's state.
+	// Without the annotation the state is not encrypted.
 	AnnotationTPMKey = Prefix + "tpm-key"
 	// AnnotationUnusedSince is on ControllerRevisions. Its value is the RFC 3339 time at which the collector first saw no reference.
 	AnnotationUnusedSince = Prefix + "unused-since"
@@ -62,7 +62,8 @@ const (
 	// of the last catalog with the object, such as '1.0.0@sha256:...', or only the digest for a catalog of files.
 	AnnotationCatalogVersion = Prefix + "catalog-version"
 	// AnnotationRecord is on VirtualMachineSnapshotContents. Its value is the name of the ControllerRevision with the hardware record of the VM. Without the
-	// annotation the VM had no record. On a VM that is being restored it names the record that the VM must have before it may start; empty for no record.
+	// annotation the VM had no hardware record. On a VM that is being restored, the value is the name of the hardware record that the VM needs before it may
+	// start; empty means no hardware record.
 	AnnotationRecord = Prefix + "record"
 	// AnnotationSnapshotState is on VirtualMachineSnapshotContents. Its value is SnapshotInactive or SnapshotRunning.
 	AnnotationSnapshotState = Prefix + "snapshot-state"
@@ -83,7 +84,7 @@ const (
 	AnnotationCatalogTakenOver = Prefix + "catalog-taken-over"
 )
 
-// Labels of instancetypes and preferences. They are labels because catalogs are listed by them.
+// Labels of instancetypes and preferences. They are labels because labels can list the objects of a catalog.
 const (
 	// LabelLifecycle is on instancetypes and preferences. Its value is LifecycleActive, LifecycleDeprecated or LifecycleObsolete.
 	LabelLifecycle = Prefix + "lifecycle"
@@ -95,13 +96,13 @@ const (
 	LabelCatalog = Prefix + "catalog"
 )
 
-// Values of LabelLifecycle. Kiln's webhook judges only new VMs by them.
+// Values of LabelLifecycle. Kiln's webhook checks only new VMs for them.
 const (
 	// LifecycleActive is the value of an object that VMs may use. It is the default without LabelLifecycle.
 	LifecycleActive = "active"
 	// LifecycleDeprecated is the value of an object that new VMs may use with a warning.
 	LifecycleDeprecated = "deprecated"
-	// LifecycleObsolete is the value of an object that no new VM may use.
+	// LifecycleObsolete is the value of an object that new VMs must not use.
 	LifecycleObsolete = "obsolete"
 )
 
@@ -111,35 +112,35 @@ const LabelAdmission = Prefix + "admission"
 
 // Values of LabelAdmission.
 const (
-	// AdmissionEnabled is the value of a namespace whose objects are refused if they break a rule, also if the webhook's flag --enforcement is Warn.
+	// AdmissionEnabled is the value of a namespace whose objects are refused if they break a rule, even if the webhook's flag --enforcement is Warn.
 	AdmissionEnabled = "enabled"
-	// AdmissionWarn is the value of a namespace in which admission warns, and refuses no object of KubeVirt's kinds.
+	// AdmissionWarn is the value of a namespace in which admission warns, and does not refuse objects of KubeVirt's kinds.
 	AdmissionWarn = "warn"
-	// AdmissionDisabled is the value of a namespace that Kiln leaves alone: no webhook and no policy is about its objects, and the controller writes nothing.
+	// AdmissionDisabled is the value of a namespace that Kiln leaves alone. Webhooks and policies ignore its objects, and the controller does not write there.
 	AdmissionDisabled = "disabled"
 )
 
-// LabelUninstall is on objects that an uninstall leaves: definitions, and the objects that the launchers of running guests need. Its value is 'keep'. While
-// Kiln is installed, a policy refuses to delete these objects.
+// LabelUninstall is on objects that an uninstall keeps: definitions, and the objects that the launchers of running guests need. Its value is 'keep'. While Kiln
+// is installed, a policy refuses to delete these objects.
 const LabelUninstall = Prefix + "uninstall"
 
 // FinalizerGuestPod is on the pods of guests. Kiln's controller removes it when the pod has ended, or when the node of the pod is tainted
-// node.kubernetes.io/out-of-service: until then no other pod may start the guest, even after 'kubectl delete pod --force'.
+// node.kubernetes.io/out-of-service. Until then other pods must not start the guest, even after 'kubectl delete pod --force'.
 const FinalizerGuestPod = Prefix + "guest-pod"
 
-// LabelPasst is on nodes whose kubelet has the seccomp profile SeccompLauncher. Its value is 'true'. Pods of guests whose network is served by passt
-// select it.
+// LabelPasst is on nodes whose kubelet contains the seccomp profile SeccompLauncher. Its value is 'true'. Pods of guests whose network uses passt select this
+// label.
 const LabelPasst = Prefix + "passt"
 
-// SeccompLauncher is the localhostProfile of pods whose launcher runs passt. It allows the system calls of the container runtime's profile, and the calls by
+// SeccompLauncher is the localhostProfile of pods whose launcher runs passt. It allows the system calls of the container runtime's profile, and the calls with
 // which passt creates its namespaces.
 const SeccompLauncher = "kiln/launcher.json"
 
 // Values of AnnotationSnapshotState.
 const (
-	// SnapshotInactive is the value of a snapshot of a VM that did not run: it has the record of the last boot.
+	// SnapshotInactive is the value of a snapshot of a VM that did not run. The snapshot contains the hardware record of the last boot.
 	SnapshotInactive = "inactive"
-	// SnapshotRunning is the value of a snapshot of a VM that ran: it has the record with which the guest was started.
+	// SnapshotRunning is the value of a snapshot of a VM that ran. The snapshot contains the hardware record with which the guest was started.
 	SnapshotRunning = "running"
 )
 
@@ -149,7 +150,7 @@ const LeaveOutUnavailable = "true"
 // RolloutRestart is the value of AnnotationRollout with which edits are applied by a restart.
 const RolloutRestart = "restart"
 
-// FrontendNew is the value of AnnotationFrontend for a guest without a record: an empty record.
+// FrontendNew is the value of AnnotationFrontend for a guest without a hardware record: an empty record.
 const FrontendNew = "{}"
 
 // Values of AnnotationHardwareFailure.

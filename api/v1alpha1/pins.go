@@ -2,11 +2,11 @@ package v1alpha1
 
 import "slices"
 
-// PinNone is the pin of a matcher whose volume recommends nothing, if inferFromVolumeFailurePolicy is Ignore. It is not a legal
-// name of a ControllerRevision.
+// PinNone is the pin of a matcher whose volume recommends nothing, if inferFromVolumeFailurePolicy is Ignore. PinNone is not a legal name of a
+// ControllerRevision.
 const PinNone = "(none)"
 
-// Pins has the names of the ControllerRevisions, in the namespace of the VM, from which a VM or a VMI is built. It is the value of AnnotationPins.
+// Pins contains the names of the ControllerRevisions, in the namespace of the VM, from which a VM or a VMI is built. It is the value of AnnotationPins.
 // +kubebuilder:object:generate=false
 type Pins struct {
 	// Instancetype is a ControllerRevision, or PinNone. It is empty if nothing is pinned yet, or if spec.instancetype is absent.
@@ -18,7 +18,7 @@ type Pins struct {
 	// Profiles are the GuestProfiles and ClusterGuestProfiles that select the VMI, and the profiles that they extend. Nil means not pinned yet; empty means
 	// pinned to no profile. If Presets are pinned, nil means pinned to no profile, too, because pins of a release without profiles lack the key.
 	Profiles []string `json:"profiles,omitzero"`
-	// Bases are ClusterGuestProfiles that are not for the namespace of the VM, and that profiles in Profiles extend. They fill nothing by themselves.
+	// Bases are ClusterGuestProfiles that are not for the namespace of the VM, and that profiles in Profiles extend. By themselves they do not fill fields.
 	Bases []string `json:"bases,omitempty"`
 	// Configuration is a ControllerRevision with a ClusterConfiguration. It is empty if the configuration is not pinned yet.
 	Configuration string `json:"configuration,omitempty"`

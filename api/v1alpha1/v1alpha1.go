@@ -1,5 +1,5 @@
-// Package v1alpha1 holds Kiln's own kinds, such as HostProfile, GuestProfile and GuestPolicy, and every annotation, label, condition type and
-// reason of kilnvm.io.
+// Package v1alpha1 contains Kiln's own kinds, such as HostProfile, GuestProfile and GuestPolicy, and every annotation, label, condition type and reason of
+// kilnvm.io.
 // +kubebuilder:object:generate=true
 // +groupName=kilnvm.io
 package v1alpha1
