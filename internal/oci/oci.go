@@ -1,4 +1,5 @@
-// Package oci pushes catalogs to registries as OCI artifacts, pulls them, and signs and verifies them.
+// Package oci pushes catalogs to registries as OCI artifacts, pulls them, and signs and verifies them. It also pushes the archives of a release, and attaches
+// documents to them.
 //
 // An artifact is an image manifest of two layers. The first is a gzipped tar archive with the catalog's files, in the media type of
 // Flux's artifacts: Flux's OCIRepository unpacks the first layer, and 'oras pull' writes each layer to the file that its title

@@ -93,6 +93,18 @@ func (c *Client) resolveManifest(ctx context.Context, reference string) (r regis
 	return r, found, explainError(reference, err)
 }
 
+// resolveAny does what resolveManifest does, also for the index of an image for several platforms.
+func (c *Client) resolveAny(ctx context.Context, reference string) (r registry.Reference, found ocispec.Descriptor, err error) {
+	if r, err = parseReference(reference); err != nil {
+		return r, found, err
+	}
+	found, _, err = c.fetchManifest(ctx, r)
+	if err == nil && found.MediaType != ocispec.MediaTypeImageManifest && found.MediaType != ocispec.MediaTypeImageIndex {
+		err = fmt.Errorf("the media type must be '%s' or '%s', not '%s'", ocispec.MediaTypeImageManifest, ocispec.MediaTypeImageIndex, printableText(found.MediaType))
+	}
+	return r, found, explainError(reference, err)
+}
+
 // Pinned returns a reference with its tag or digest replaced by the given digest.
 func Pinned(reference string, to digest.Digest) (string, error) {
 	r, err := parseReference(reference)
@@ -103,15 +115,11 @@ func Pinned(reference string, to digest.Digest) (string, error) {
 	return Scheme + r.String(), nil
 }
 
-// readManifest reads a manifest, and returns its descriptor. The digest is computed from the bytes that were read, because a header of the registry proves
-// nothing.
+// readManifest reads the manifest of an image or artifact, and returns its descriptor.
 func (c *Client) readManifest(ctx context.Context, r registry.Reference) (manifest ocispec.Manifest, found ocispec.Descriptor, err error) {
-	found, raw, err := oras.FetchBytes(ctx, c.repositoryOf(r), r.Reference, oras.FetchBytesOptions{MaxBytes: maxManifest})
+	found, raw, err := c.fetchManifest(ctx, r)
 	if err != nil {
 		return manifest, found, err
-	}
-	if asked, err := r.Digest(); err == nil && asked != found.Digest {
-		return manifest, found, fmt.Errorf("the registry returned %s for %s", found.Digest, asked)
 	}
 	if found.MediaType != ocispec.MediaTypeImageManifest {
 		return manifest, found, fmt.Errorf("the media type must be '%s', not '%s'", ocispec.MediaTypeImageManifest, printableText(found.MediaType))
@@ -120,6 +128,19 @@ func (c *Client) readManifest(ctx context.Context, r registry.Reference) (manife
 		return manifest, found, fmt.Errorf("the manifest cannot be read: %w", err)
 	}
 	return manifest, found, nil
+}
+
+// fetchManifest reads what a reference names, and returns its descriptor. The digest is computed from the bytes that were read, because a header of the
+// registry proves nothing.
+func (c *Client) fetchManifest(ctx context.Context, r registry.Reference) (found ocispec.Descriptor, raw []byte, err error) {
+	found, raw, err = oras.FetchBytes(ctx, c.repositoryOf(r), r.Reference, oras.FetchBytesOptions{MaxBytes: maxManifest})
+	if err != nil {
+		return found, raw, err
+	}
+	if asked, err := r.Digest(); err == nil && asked != found.Digest {
+		return found, raw, fmt.Errorf("the registry returned %s for %s", found.Digest, asked)
+	}
+	return found, raw, nil
 }
 
 // layers are the descriptors of an artifact's two layers.

@@ -93,7 +93,7 @@ func PublicKey(raw []byte) (signature.Verifier, error) {
 func (c *Client) Sign(ctx context.Context, reference string, signer signature.SignerVerifier) (digest.Digest, error) {
 	ctx, done := c.withDeadline(ctx)
 	defer done()
-	r, found, err := c.resolveManifest(ctx, reference)
+	r, found, err := c.resolveAny(ctx, reference)
 	if err != nil {
 		return "", err
 	}
@@ -186,7 +186,7 @@ func (c *Client) readSignatures(ctx context.Context, repository *remote.Reposito
 func (c *Client) Verify(ctx context.Context, reference string, key signature.Verifier) (digest.Digest, error) {
 	ctx, done := c.withDeadline(ctx)
 	defer done()
-	r, found, err := c.resolveManifest(ctx, reference)
+	r, found, err := c.resolveAny(ctx, reference)
 	if err != nil {
 		return "", err
 	}

@@ -17,58 +17,90 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// The two lines of Chart.yaml that a release writes.
+// stamps are the lines of a file of the chart that a release replaces. Each pattern matches one line, and keeps what its group matches before the new text.
+type stamps map[*regexp.Regexp]string
+
+// The lines that a release writes.
 var (
-	chartVersion = regexp.MustCompile(`(?m)^version: .*$`)
-	appVersion   = regexp.MustCompile(`(?m)^appVersion: .*$`)
+	chartVersion    = regexp.MustCompile(`(?m)^(version: ).*$`)
+	appVersion      = regexp.MustCompile(`(?m)^(appVersion: ).*$`)
+	imageRepository = regexp.MustCompile(`(?m)^(image:\n(?:  #.*\n)*  repository: )""$`)
 )
 
-// writeChart packs the chart as 'helm package' does, except the times of the entries, so that the bytes do not depend on them.
-func (r release) writeChart(context.Context) error {
-	number := semanticVersion(r.from.Version)
+// chartStamps returns the stamps of each file of the chart. appVersion is the tag of the images.
+func (r release) chartStamps() map[string]stamps {
+	all := map[string]stamps{"Chart.yaml": {chartVersion: semanticVersion(r.from.Version), appVersion: `"` + r.from.Version + `"`}}
+	if r.registry != "" {
+		all["values.yaml"] = stamps{imageRepository: r.registry + "/kiln"}
+	}
+	return all
+}
+
+// writeChart writes the chart for 'helm install FILE' and as an archive of an OCI artifact.
+func (r release) writeChart(ctx context.Context) error {
+	packed, metadata, err := r.packChart()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(r.out, "kiln-"+semanticVersion(r.from.Version)+".tgz"), packed, 0o644); err != nil {
+		return err
+	}
+	return r.writeChartArtifact(ctx, packed, metadata)
+}
+
+// packChart packs the chart as 'helm package' does, except the times of the entries, so that the bytes do not depend on them. It also returns Chart.yaml.
+func (r release) packChart() (packed, metadata []byte, err error) {
 	var root archive.Root
+	stamped := r.chartStamps()
 	dir := filepath.Join(r.from.Module, "manifests", "chart", "kiln")
-	err := fs.WalkDir(os.DirFS(dir), ".", func(name string, found fs.DirEntry, err error) error {
+	err = fs.WalkDir(os.DirFS(dir), ".", func(name string, found fs.DirEntry, err error) error {
 		if err != nil || found.IsDir() {
 			return err
 		}
 		inside := path.Join("kiln", name)
-		if name != "Chart.yaml" {
+		if stamped[name] == nil {
 			return root.AddFile(inside, filepath.Join(dir, name), 0o644)
 		}
-		text, err := os.ReadFile(filepath.Join(dir, name))
+		raw, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return err
 		}
-		stamped, err := stampVersions(string(text), number, r.from.Version)
+		text, err := stamped[name].apply(name, string(raw))
 		if err != nil {
 			return err
 		}
-		return root.AddText(inside, stamped, 0o644)
+		if name == "Chart.yaml" {
+			metadata = []byte(text)
+		}
+		return root.AddText(inside, text, 0o644)
 	})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	raw, err := root.Bytes()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	var out bytes.Buffer
-	compressed := gzip.NewWriter(&out)
-	_, err = compressed.Write(raw)
-	if err := errors.Join(err, compressed.Close()); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(r.out, "kiln-"+number+".tgz"), out.Bytes(), 0o644)
+	packed, err = compress(raw)
+	return packed, metadata, err
 }
 
-// stampVersions returns Chart.yaml with the versions of the release. appVersion is the tag of the image.
-func stampVersions(text, number, tag string) (string, error) {
-	for line, value := range map[*regexp.Regexp]string{chartVersion: "version: " + number, appVersion: `appVersion: "` + tag + `"`} {
+// compress returns bytes in gzip's format, without a name and without a time.
+func compress(raw []byte) ([]byte, error) {
+	var out bytes.Buffer
+	compressed := gzip.NewWriter(&out)
+	_, err := compressed.Write(raw)
+	err = errors.Join(err, compressed.Close())
+	return out.Bytes(), err
+}
+
+// apply returns the text of a file of the chart with the stamps of the release.
+func (s stamps) apply(name, text string) (string, error) {
+	for line, value := range s {
 		if found := len(line.FindAllString(text, -1)); found != 1 {
-			return "", fmt.Errorf("the file Chart.yaml has %d lines that match '%s', want 1", found, line)
+			return "", fmt.Errorf("the file %s has %d lines that match '%s', want 1", name, found, line)
 		}
-		text = line.ReplaceAllLiteralString(text, value)
+		text = line.ReplaceAllString(text, "${1}"+strings.ReplaceAll(value, "$", "$$"))
 	}
 	return text, nil
 }

@@ -1,9 +1,10 @@
-// Command release writes all files of a release of Kiln into a folder: static programs, the image for all platforms, the chart, the install
-// manifests, a bill of materials, and checksums. The same sources and the same Go toolchain give the same bytes. Run it at the root of the
-// repository: go run ./manifests/release -o bin/release
+// Command release writes all files of a release of Kiln into a folder: static programs, archives of the command line with a manifest for krew, the image for
+// all platforms, the chart, the install manifests, a bill of materials, and checksums. The same sources, options and Go toolchain give the same bytes. Run it at
+// the root of the repository: go run ./manifests/release -o bin/release
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -41,16 +42,28 @@ type release struct {
 	targets []target
 	work    string // folder of intermediate files
 	out     string // folder of published files
+	places
+}
+
+// places are the addresses at which users find what a release consists of.
+type places struct {
+	// registry is the prefix of the images in the chart and in the install manifests, such as 'ghcr.io/OWNER/kiln'. Empty: they name the images of no registry.
+	registry string
+	// downloads is the address of the folder with the files of the release, for krew.
+	downloads string
 }
 
 func main() {
 	out := flag.String("o", "bin/release", "folder of the release, which is replaced")
 	version := flag.String("version", "", "version of the release (default: git describe)")
+	var at places
+	flag.StringVar(&at.registry, "registry", "", "registry, with or without a path, that the chart and the install manifests take the images from (default: none)")
+	flag.StringVar(&at.downloads, "url", "", "address of the folder with these files, for krew (default: the releases of github.com/kilnvm/kiln)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	from, err := programs.Describe(ctx, ".", *version)
 	if err == nil {
-		err = writeRelease(ctx, *out, from, targets)
+		err = writeRelease(ctx, *out, from, targets, at)
 	}
 	stop()
 	if err != nil {
@@ -61,7 +74,7 @@ func main() {
 }
 
 // writeRelease replaces a folder by a release. The folder does not change until the new release is complete.
-func writeRelease(ctx context.Context, folder string, from programs.Sources, targets []target) (err error) {
+func writeRelease(ctx context.Context, folder string, from programs.Sources, targets []target, at places) (err error) {
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		return err
 	}
@@ -70,11 +83,14 @@ func writeRelease(ctx context.Context, folder string, from programs.Sources, tar
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	r := release{from: from, targets: targets, work: work, out: filepath.Join(work, "out")}
+	at.downloads = cmp.Or(at.downloads, "https://github.com/kilnvm/kiln/releases/download/"+from.Version)
+	r := release{from: from, targets: targets, work: work, out: filepath.Join(work, "out"), places: at}
 	if err := os.Mkdir(r.out, 0o755); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{r.buildPrograms, r.writeImage, r.writeManifests, r.writeChart, r.writeMaterials, r.writeSums} {
+	for _, step := range []func(context.Context) error{
+		r.buildPrograms, r.writePlugin, r.writeImage, r.writeManifests, r.writeChart, r.writeMaterials, r.writeSums,
+	} {
 		if err := step(ctx); err != nil {
 			return err
 		}

@@ -59,15 +59,24 @@ func (r release) renderOverlay(dir string) ([]byte, error) {
 		return nil, err
 	}
 	for _, image := range []string{"kiln", "kiln-launcher"} {
-		if err := objects.ApplyFilter(imagetag.LegacyFilter{ImageTag: types.Image{Name: image, NewTag: r.from.Version}}); err != nil {
+		if err := objects.ApplyFilter(imagetag.LegacyFilter{ImageTag: r.imageTag(image)}); err != nil {
 			return nil, err
 		}
 	}
-	launcher := imagetag.Filter{ImageTag: types.Image{Name: "kiln-launcher", NewTag: r.from.Version}, FsSlice: types.FsSlice{launcherImage}}
+	launcher := imagetag.Filter{ImageTag: r.imageTag("kiln-launcher"), FsSlice: types.FsSlice{launcherImage}}
 	if err := objects.ApplyFilter(launcher); err != nil {
 		return nil, err
 	}
 	return objects.AsYaml()
+}
+
+// imageTag says what replaces the name of an image: the tag of the release, and its registry.
+func (r release) imageTag(name string) types.Image {
+	image := types.Image{Name: name, NewTag: r.from.Version}
+	if r.registry != "" {
+		image.NewName = r.registry + "/" + name
+	}
+	return image
 }
 
 // launcherImage is the path of the environment variables. The controller gets the image of the pods of guests by one of them.

@@ -65,7 +65,7 @@ func Write(file, name string, images ...Image) (err error) {
 		return err
 	}
 	complete := filepath.Join(work, "complete.tar")
-	if err := packFolder(folder, complete); err != nil {
+	if err := PackFolder(folder, complete); err != nil {
 		return err
 	}
 	return os.Rename(complete, file)
@@ -141,9 +141,9 @@ func (r *Root) openTar() (io.ReadCloser, error) {
 	return out, nil
 }
 
-// packFolder writes a folder into a tar archive, with modes that do not depend on the umask of this process. go-containerregistry writes layouts only into
-// folders, and tar archives only in docker's format; oras only reads archives of layouts.
-func packFolder(folder, file string) (err error) {
+// PackFolder writes a folder, such as an OCI layout, as a tar archive, with modes that do not depend on the umask of this process. go-containerregistry writes
+// layouts only into folders, and tar archives only in docker's format; oras only reads archives of layouts.
+func PackFolder(folder, file string) (err error) {
 	var root Root
 	err = filepath.WalkDir(folder, func(name string, found fs.DirEntry, err error) error {
 		if err != nil || found.IsDir() {

@@ -1,0 +1,121 @@
+package oci
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/content/oci"
+	"oras.land/oras-go/v2/errdef"
+)
+
+// PushArchive publishes the image or artifact of an OCI archive, which the archive has under a tag, and returns its digest. Pushing it again changes nothing.
+// If the tag of the reference names another artifact, the error is a TakenError. The archive is trusted.
+func (c *Client) PushArchive(ctx context.Context, file, tag, reference string) (digest.Digest, error) {
+	ctx, done := c.withDeadline(ctx)
+	defer done()
+	r, err := parseReference(reference)
+	if err != nil {
+		return "", err
+	}
+	store, err := oci.NewFromTar(ctx, file)
+	if err != nil {
+		return "", fmt.Errorf("'%s' must be an OCI archive: %w", file, err)
+	}
+	archived, err := store.Resolve(ctx, tag)
+	if err != nil {
+		return "", fmt.Errorf("archive '%s': %w", file, err)
+	}
+	repository := c.repositoryOf(r)
+	switch existing, err := repository.Resolve(ctx, r.Reference); {
+	case err == nil && existing.Digest != archived.Digest:
+		return "", &TakenError{reference, existing.Digest}
+	case err != nil && !errors.Is(err, errdef.ErrNotFound):
+		return "", explainError(reference, err)
+	}
+	_, err = oras.Copy(ctx, store, tag, repository, r.Reference, oras.DefaultCopyOptions)
+	return archived.Digest, explainError(reference, err)
+}
+
+// Attach publishes a document about the artifact that a reference names now, as its referrer: 'oras discover' lists it, and 'oras pull' writes it to the file
+// title. Its media type is also its artifact type. It returns the digest of the referrer. Attaching the same document again changes nothing.
+func (c *Client) Attach(ctx context.Context, reference, mediaType, title string, document []byte) (digest.Digest, error) {
+	ctx, done := c.withDeadline(ctx)
+	defer done()
+	r, about, err := c.resolveAny(ctx, reference)
+	if err != nil {
+		return "", err
+	}
+	repository := c.repositoryOf(r)
+	layer := describeLayer(mediaType, title, document)
+	raw, err := marshalReferrer(mediaType, about, layer)
+	if err != nil {
+		return "", err
+	}
+	referrer := content.NewDescriptorFromBytes(ocispec.MediaTypeImageManifest, raw)
+	err = errors.Join(pushBlob(ctx, repository, layer, document), pushBlob(ctx, repository, ocispec.DescriptorEmptyJSON, ocispec.DescriptorEmptyJSON.Data))
+	if err == nil {
+		// For a registry without the API of referrers, this also writes the tag by which clients find referrers.
+		err = repository.Push(ctx, referrer, bytes.NewReader(raw))
+	}
+	return referrer.Digest, explainError(reference, err)
+}
+
+// marshalReferrer returns the manifest of a document about an artifact. It has no time: equal documents have equal digests.
+func marshalReferrer(artifactType string, about, layer ocispec.Descriptor) ([]byte, error) {
+	empty := ocispec.DescriptorEmptyJSON
+	empty.Data = nil
+	return json.Marshal(ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, ArtifactType: artifactType, Config: empty,
+		Layers:  []ocispec.Descriptor{layer},
+		Subject: &ocispec.Descriptor{MediaType: about.MediaType, Digest: about.Digest, Size: about.Size},
+	})
+}
+
+// maxReferrers bounds the referrers of an artifact that are read, because each costs a request.
+const maxReferrers = 100
+
+// Attached returns the document of a media type that was attached to the artifact that a reference names now. It must have at most maxIndex bytes. If several
+// are attached, it returns the one that the registry lists first. A document is not signed: its digest proves only that it is complete.
+func (c *Client) Attached(ctx context.Context, reference, mediaType string) ([]byte, error) {
+	ctx, done := c.withDeadline(ctx)
+	defer done()
+	r, about, err := c.resolveAny(ctx, reference)
+	if err != nil {
+		return nil, err
+	}
+	var referrers []ocispec.Descriptor
+	// The types in the list are not trusted: some registries list the type of the configuration instead.
+	err = c.repositoryOf(r).Referrers(ctx, about, "", func(page []ocispec.Descriptor) error {
+		if referrers = append(referrers, page...); len(referrers) > maxReferrers {
+			return fmt.Errorf("an artifact must have at most %d referrers", maxReferrers)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, explainError(reference, err)
+	}
+	for _, referrer := range referrers {
+		r.Reference = referrer.Digest.String()
+		manifest, _, err := c.readManifest(ctx, r)
+		if err != nil {
+			return nil, explainError(reference, err)
+		}
+		if manifest.ArtifactType != mediaType || manifest.Subject == nil || manifest.Subject.Digest != about.Digest {
+			continue
+		}
+		if len(manifest.Layers) != 1 || manifest.Layers[0].Size > maxIndex {
+			return nil, explainError(reference, fmt.Errorf("a document has one layer of at most %d bytes", maxIndex))
+		}
+		document, err := c.readBlob(ctx, r, manifest.Layers[0])
+		return document, explainError(reference, err)
+	}
+	return nil, fmt.Errorf("'%s' (%s) has no document '%s'", reference, about.Digest, mediaType)
+}
