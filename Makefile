@@ -6,6 +6,10 @@ PROPS ?= 2000
 FUZZTIME ?= 1m
 # One image of manifests/images, or all of them.
 IMAGE ?=
+# Where images and files of a release are published: 'make release' and 'make publish'.
+REGISTRY ?=
+URL ?=
+KEY ?=
 # What 'make faults' runs beside this tree: the last commit before controllers and webhooks of different versions had a test.
 OLD ?= d98fae3
 RATE ?= 30
@@ -25,11 +29,11 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # Modules of their own keep their requirements out of the product's go.mod: tests, programs that tests use, and tools.
 TESTED := test/controlplane test/catalog test/kubevirt test/promtool
 LINTED := $(TESTED) test/load/plot test/guest/vault test/csi test/kubevirt/native
-MODULES := . test/lint test/helm test/controlplane/containerd $(LINTED)
+MODULES := . test/lint test/actionlint test/helm test/krew test/controlplane/containerd $(LINTED)
 LDFLAGS = -X github.com/kilnvm/kiln/internal/version.stamp=$(VERSION)
 
 .PHONY: help build run test tested/main tested/modules tested/each check lint manifests golden fuzz faults older nightly conformance kubevirt bench load
-.PHONY: image release reproduce deps controlplane node clean
+.PHONY: image launcher release publish reproduce deps controlplane node clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -78,12 +82,16 @@ check: lint ## formatting, linters, go.mod
 	@for module in $(MODULES); do \
 	  go -C $$module mod tidy -diff || { echo "$$module: run 'go mod tidy' there"; exit 1; }; done
 
-lint: bin/golangci-lint ## golangci-lint with vet and staticcheck (.golangci.yml)
+lint: bin/golangci-lint bin/actionlint ## golangci-lint with vet and staticcheck (.golangci.yml), actionlint
+	bin/actionlint -shellcheck= -pyflakes= .github/workflows/*.yaml # the two are not on every machine
 	bin/golangci-lint run $(PACKAGES)
 	for module in $(LINTED); do (cd $$module && $(CURDIR)/bin/golangci-lint run ./...) || exit 1; done
 
 bin/golangci-lint: test/lint/go.mod test/lint/go.sum
 	go -C test/lint build -o ../../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+bin/actionlint: test/actionlint/go.mod test/actionlint/go.sum
+	go -C test/actionlint build -o ../../$@ github.com/rhysd/actionlint/cmd/actionlint
 
 manifests: ## write the CRDs, the cert-manager overlay, the Helm chart and the pages about kinds and keys again from their Go types
 	go run ./manifests/generate
@@ -133,8 +141,14 @@ bench: ## time and memory beside their limits in the same run, into bin/bench.tx
 image: ## the images 'kiln' and 'launcher' for this machine, as OCI archives in bin/images [IMAGE=name]
 	go run ./manifests/images -o bin/images -version '$(VERSION)' $(IMAGE)
 
-release: ## bin/release: static programs, image archive, chart, install manifests, materials (CycloneDX), SHA256SUMS
-	go run ./manifests/release -o bin/release -version '$(VERSION)'
+release: ## bin/release: programs, archives for krew, image, chart, install manifests, materials (CycloneDX), SHA256SUMS [REGISTRY=HOST/PATH] [URL=address]
+	go run ./manifests/release -o bin/release -version '$(VERSION)' -registry '$(REGISTRY)' -url '$(URL)'
+
+launcher: ## the image 'launcher' for all platforms of a release, of Debian's packages, as bin/images/launcher.tar
+	go run ./manifests/images -o bin/images -version '$(VERSION)' -platforms linux/amd64,linux/arm64 launcher
+
+publish: ## push the images of bin/release, bin/images/launcher.tar if it exists, and the chart: REGISTRY=HOST/PATH [KEY=cosign.key COSIGN_PASSWORD=...]
+	@go run ./manifests/publish -from bin/release -to '$(REGISTRY)' -key '$(KEY)' -launcher '$(wildcard bin/images/launcher.tar)'
 
 reproduce: release ## make the release of HEAD again, in another folder with an empty cache, and compare the sums
 	@git diff --quiet HEAD || { echo "reproduce: the sources differ from HEAD, commit them first"; exit 1; }

@@ -16,32 +16,53 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// PushArchive publishes the image or artifact of an OCI archive, which the archive has under a tag, and returns its digest. Pushing it again changes nothing.
-// If the tag of the reference names another artifact, the error is a TakenError. The archive is trusted.
-func (c *Client) PushArchive(ctx context.Context, file, tag, reference string) (digest.Digest, error) {
+// PushArchive publishes the image or artifact of an OCI archive in a repository such as 'oci://HOST/kiln', under its tag in the archive. It returns its
+// reference and its digest. Pushing it again changes nothing. If the tag names another artifact, the error is a TakenError. The archive is trusted.
+func (c *Client) PushArchive(ctx context.Context, file, repository string) (reference string, pushed digest.Digest, err error) {
 	ctx, done := c.withDeadline(ctx)
 	defer done()
-	r, err := parseReference(reference)
-	if err != nil {
-		return "", err
-	}
 	store, err := oci.NewFromTar(ctx, file)
 	if err != nil {
-		return "", fmt.Errorf("'%s' must be an OCI archive: %w", file, err)
+		return "", "", fmt.Errorf("'%s' must be an OCI archive: %w", file, err)
+	}
+	tag, err := onlyTag(ctx, store)
+	if err != nil {
+		return "", "", fmt.Errorf("archive '%s': %w", file, err)
 	}
 	archived, err := store.Resolve(ctx, tag)
 	if err != nil {
-		return "", fmt.Errorf("archive '%s': %w", file, err)
+		return "", "", fmt.Errorf("archive '%s': %w", file, err)
 	}
-	repository := c.repositoryOf(r)
-	switch existing, err := repository.Resolve(ctx, r.Reference); {
+	reference = Scheme + trimScheme(repository) + ":" + tag
+	r, err := parseReference(reference)
+	if err != nil {
+		return "", "", err
+	}
+	target := c.repositoryOf(r)
+	switch existing, err := target.Resolve(ctx, tag); {
 	case err == nil && existing.Digest != archived.Digest:
-		return "", &TakenError{reference, existing.Digest}
+		return "", "", &TakenError{reference, existing.Digest}
 	case err != nil && !errors.Is(err, errdef.ErrNotFound):
-		return "", explainError(reference, err)
+		return "", "", explainError(reference, err)
 	}
-	_, err = oras.Copy(ctx, store, tag, repository, r.Reference, oras.DefaultCopyOptions)
-	return archived.Digest, explainError(reference, err)
+	_, err = oras.Copy(ctx, store, tag, target, tag, oras.DefaultCopyOptions)
+	return reference, archived.Digest, explainError(reference, err)
+}
+
+// onlyTag returns the tag of an archive that has only one.
+func onlyTag(ctx context.Context, store *oci.ReadOnlyStore) (string, error) {
+	var tags []string
+	err := store.Tags(ctx, "", func(page []string) error {
+		tags = append(tags, page...)
+		return nil
+	})
+	if err == nil && len(tags) != 1 {
+		err = fmt.Errorf("it must have one tag, not %d", len(tags))
+	}
+	if err != nil {
+		return "", err
+	}
+	return tags[0], nil
 }
 
 // Attach publishes a document about the artifact that a reference names now, as its referrer: 'oras discover' lists it, and 'oras pull' writes it to the file

@@ -57,20 +57,20 @@ func TestArchive(t *testing.T) {
 			client, host := serve(t, func(http.Handler) http.Handler {
 				return ggcr.New(ggcr.WithReferrersSupport(test.referrers), ggcr.Logger(log.New(io.Discard, "", 0)))
 			})
-			reference, file := "oci://"+host+"/kiln:v1", writeImage(t, "one", test.architectures...)
-			pushed, err := client.PushArchive(t.Context(), file, "v1", reference)
-			if err != nil {
-				t.Fatal(err)
+			repository, file := "oci://"+host+"/kiln", writeImage(t, "one", test.architectures...)
+			reference, pushed, err := client.PushArchive(t.Context(), file, repository)
+			if err != nil || reference != repository+":v1" {
+				t.Fatalf("'%s' %v", reference, err)
 			}
-			if again, err := client.PushArchive(t.Context(), file, "v1", reference); err != nil || again != pushed {
+			if _, again, err := client.PushArchive(t.Context(), file, repository); err != nil || again != pushed {
 				t.Errorf("pushed again: %s, %v, want %s", again, err, pushed)
 			}
 			var taken *TakenError
-			if _, err := client.PushArchive(t.Context(), writeImage(t, "two", test.architectures...), "v1", reference); !errors.As(err, &taken) {
+			if _, _, err := client.PushArchive(t.Context(), writeImage(t, "two", test.architectures...), repository); !errors.As(err, &taken) {
 				t.Errorf("pushed another image: %v, want a TakenError", err)
 			}
-			if _, err := client.PushArchive(t.Context(), file, "v2", "oci://"+host+"/kiln:v2"); err == nil || !strings.Contains(err.Error(), file) {
-				t.Errorf("pushed a tag that the archive lacks: %v", err)
+			if _, _, err := client.PushArchive(t.Context(), "layout.go", repository); err == nil || !strings.Contains(err.Error(), "'layout.go' must be an OCI archive") {
+				t.Errorf("pushed what is no archive: %v", err)
 			}
 			if _, err := client.Attached(t.Context(), reference, cyclone); err == nil || !strings.Contains(err.Error(), "has no document") {
 				t.Errorf("found a document before one was attached: %v", err)
