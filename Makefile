@@ -42,9 +42,13 @@ build: ## build the four programs into bin/, stamped with VERSION
 	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 	ln -sf kubectl-kiln bin/kubectl_complete-kiln
 
-run: deps build ## start everything, create a VM, show each stage, stay until Ctrl-C [RUNTIME=node] [KUBECONFIG=FILE WEBHOOK_HOST=ADDR]
+# Kiln is installed in the cluster of KUBECONFIG, unless this machine is to serve that cluster.
+THEIRS = $(and $(KUBECONFIG),$(if $(WEBHOOK_HOST)$(RUNTIME),,yes))
+export REGISTRY NODE_IMAGE
+
+run: $(if $(THEIRS),,deps) build ## start everything, create a VM, show each stage, stay until Ctrl-C [RUNTIME=node] [KUBECONFIG=FILE REGISTRY=HOST/PATH]
 	@test/demo/pipeline.sh
-	@$(MAKE) --no-print-directory controlplane
+	@$(if $(THEIRS),,$(MAKE) --no-print-directory controlplane)
 	@go build -o bin/demo ./test/demo && exec bin/demo
 
 # 'make check' has vetted all packages before. Without DWARF (-w) dozens of test binaries link faster. The longest packages begin first, so that none runs alone

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kilnvm/kiln/manifests/images/programs"
@@ -59,11 +60,16 @@ func main() {
 	var at places
 	flag.StringVar(&at.registry, "registry", "", "registry, with or without a path, that the chart and the install manifests take the images from (default: none)")
 	flag.StringVar(&at.downloads, "url", "", "address of the folder with these files, for krew (default: the releases of github.com/kilnvm/kiln)")
+	platforms := flag.String("platforms", "", "platforms of the release, with commas between them (default: all)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	from, err := programs.Describe(ctx, ".", *version)
+	chosen := targets
+	if err == nil && *platforms != "" {
+		chosen, err = chooseTargets(*platforms)
+	}
 	if err == nil {
-		err = writeRelease(ctx, *out, from, targets, at)
+		err = writeRelease(ctx, *out, from, chosen, at)
 	}
 	stop()
 	if err != nil {
@@ -71,6 +77,18 @@ func main() {
 		os.Exit(1)
 	}
 	fmt.Println(*out, from.Version)
+}
+
+// chooseTargets returns the targets of some platforms.
+func chooseTargets(platforms string) (chosen []target, err error) {
+	for text := range strings.SplitSeq(platforms, ",") {
+		i := slices.IndexFunc(targets, func(t target) bool { return t.platform.String() == text })
+		if i < 0 {
+			return nil, fmt.Errorf("-platforms: '%s' is not a platform of a release", text)
+		}
+		chosen = append(chosen, targets[i])
+	}
+	return chosen, nil
 }
 
 // writeRelease replaces a folder by a release. The folder does not change until the new release is complete.

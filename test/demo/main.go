@@ -1,5 +1,5 @@
-// Command demo is 'make run': it starts everything, creates a VM with kubectl, shows what each stage made of it, and stays
-// until Ctrl-C.
+// Command demo is 'make run': it starts everything, creates a VM with kubectl, shows what each stage made of it, and stays until Ctrl-C. With KUBECONFIG it
+// installs Kiln beside the KubeVirt of that cluster instead, and removes it at Ctrl-C.
 package main
 
 import (
@@ -60,6 +60,13 @@ func runDemo(ctx context.Context) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	if os.Getenv("KUBECONFIG") != "" && os.Getenv("WEBHOOK_HOST") == "" && os.Getenv("RUNTIME") == "" {
+		theirs, err := newBesideKubeVirt(root, dir)
+		if err != nil {
+			return err
+		}
+		return theirs.run(ctx)
+	}
 	d := demo{root: root, own: filepath.Join(dir, "bin")}
 	if d.place, err = choosePlace(ctx, root, dir); err != nil {
 		return err

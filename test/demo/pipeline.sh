@@ -17,6 +17,10 @@ show 5,28 explain -f examples/vm.yaml --catalog manifests/catalog
 show '/<disk /,/<\/disk>/' render -f examples/vm.yaml --catalog manifests/catalog --stage frontend
 show '/<disk /,/<\/disk>/' render -f examples/vm.yaml --catalog manifests/catalog
 show 1,5 validate -f examples/conflict.yaml --catalog manifests/catalog
+if [ -n "${KUBECONFIG:-}" ] && [ -z "${WEBHOOK_HOST:-}${RUNTIME:-}" ]; then
+	printf '\nNext, Kiln is installed beside the KubeVirt of the cluster that KUBECONFIG names.\n\n'
+	exit
+fi
 cat <<END
 
 Next, the same VM is created in a cluster. etcd and Kubernetes are built of their sources, unless they are in the cache: the first time about 8 minutes on two

@@ -86,8 +86,8 @@ func (p *pods) logs() string { return installation.Logs(context.Background(), p.
 
 func (p *pods) close() error { return p.Close() }
 
-// choosePlace returns the place of the runtime that RUNTIME names: pods where this machine can have a node, else the machine itself. A cluster of the user's
-// has no images of this tree, so that its VMIs run on this machine, too.
+// choosePlace returns the place of the runtime that RUNTIME names: pods where this machine can have a node, else the machine itself. With WEBHOOK_HOST, VMIs
+// of a cluster of the user's run on this machine, too.
 func choosePlace(ctx context.Context, root, dir string) (place, error) {
 	runtime, kubeconfig, incapable := os.Getenv("RUNTIME"), os.Getenv("KUBECONFIG"), node.Incapable()
 	switch {

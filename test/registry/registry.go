@@ -1,16 +1,18 @@
-// Package registry serves an OCI registry in memory and makes keys as cosign does, for tests of catalogs.
+// Package registry serves an OCI registry in memory and makes keys as cosign does, for tests of catalogs and releases.
 package registry
 
 import (
 	"encoding/pem"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/secure-systems-lab/go-securesystemslib/encrypted"
@@ -40,6 +42,16 @@ func Start(t testing.TB, before func(http.Handler) http.Handler) Server {
 		t.Fatal(err)
 	}
 	return Server{strings.TrimPrefix(server.URL, "https://"), file}
+}
+
+// Serve serves a registry without TLS, at all of the listeners, until the test ends.
+func Serve(t testing.TB, at ...net.Listener) {
+	t.Helper()
+	server := &http.Server{Handler: registry.New(registry.Logger(log.New(io.Discard, "", 0))), ReadHeaderTimeout: time.Minute}
+	for _, listener := range at {
+		go func() { _ = server.Serve(listener) }() // it returns when the server is closed
+	}
+	t.Cleanup(func() { _ = server.Close() })
 }
 
 // Keys returns a private key as 'cosign generate-key-pair' writes it, encrypted with a password, and its public key.
