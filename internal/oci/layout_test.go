@@ -69,7 +69,7 @@ func TestArchive(t *testing.T) {
 			if _, _, err := client.PushArchive(t.Context(), writeImage(t, "two", test.architectures...), repository); !errors.As(err, &taken) {
 				t.Errorf("pushed another image: %v, want a TakenError", err)
 			}
-			if _, _, err := client.PushArchive(t.Context(), "layout.go", repository); err == nil || !strings.Contains(err.Error(), "'layout.go' must be an OCI archive") {
+			if _, _, err := client.PushArchive(t.Context(), "layout.go", repository); err == nil || !strings.Contains(err.Error(), "must be an OCI archive") {
 				t.Errorf("pushed what is no archive: %v", err)
 			}
 			if _, err := client.Attached(t.Context(), reference, cyclone); err == nil || !strings.Contains(err.Error(), "has no document") {

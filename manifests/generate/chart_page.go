@@ -18,7 +18,9 @@ const pageHeading = `# Kiln
 This chart installs an admission webhook, a controller and an API server of subresources for KubeVirt's VirtualMachines. ` + "`" + command + "`" + `
 writes this page from the comments of values.yaml.
 
-Kiln's images are not published yet. In a checkout of Kiln, ` + "`make image`" + ` makes ` + "`kiln` and `kiln-launcher`" + ` for your registry HOST:
+The chart of a release contains the images of its registry: ` + "`helm install kiln oci://REGISTRY/charts/kiln`" + `
+([release.md](https://github.com/kilnvm/kiln/blob/main/docs/how-to/release.md)). The chart of a checkout contains no registry. There,
+` + "`make image`" + ` makes ` + "`kiln` and `kiln-launcher`" + ` for a registry HOST of yours:
 
     helm install kiln manifests/chart/kiln --set image.repository=HOST/kiln,image.tag=TAG,launcher.image.tag=TAG
 

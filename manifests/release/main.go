@@ -1,6 +1,6 @@
 // Command release writes all files of a release of Kiln into a folder: static programs, archives of the command line with a manifest for krew, the image for
-// all platforms, the chart, the install manifests, a bill of materials, and checksums. The same sources, options and Go toolchain give the same bytes. Run it at
-// the root of the repository: go run ./manifests/release -o bin/release
+// all platforms, the chart, the install manifests, a bill of materials, and checksums. The same sources, options and Go toolchain give the same bytes. Run it
+// at the root of the repository: go run ./manifests/release -o bin/release
 package main
 
 import (

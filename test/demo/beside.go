@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +61,8 @@ func (b *besideKubeVirt) run(ctx context.Context) (err error) {
 	if err := b.look(ctx); err != nil {
 		return err
 	}
-	fmt.Printf("Kiln is installed in the cluster at %s, beside the KubeVirt in namespace '%s'. It judges only namespace '%s'.\n", b.host, b.namespace, demoNamespace)
+	fmt.Printf("Kiln is installed in the cluster at %s, beside the KubeVirt in namespace '%s'. It judges only namespace '%s'.\n",
+		b.host, b.namespace, demoNamespace)
 	if b.registry != "" {
 		fmt.Printf("building the image for %s, and pushing it to %s\n", strings.Join(b.platforms, " and "), b.registry)
 		if err := b.push(ctx); err != nil {
@@ -88,7 +90,8 @@ func (b *besideKubeVirt) run(ctx context.Context) (err error) {
 			return fmt.Errorf("%s: %w", step.what, err)
 		}
 	}
-	fmt.Printf("\nKiln stays until Ctrl-C, which removes it. In another terminal:\n  kubectl label namespace NAME kilnvm.io/admission=warn # Kiln warns there, and refuses nothing\n"+
+	fmt.Printf("\nKiln stays until Ctrl-C, which removes it. In another terminal:\n"+
+		"  kubectl label namespace NAME kilnvm.io/admission=warn # Kiln warns there, and refuses nothing\n"+
 		"  bin/kubectl-kiln audit --guests kubevirt # which VMs of the cluster it would refuse\n  bin/kubectl-kiln explain vm/demo -n %s\n", demoNamespace)
 	<-ctx.Done()
 	return nil
@@ -158,7 +161,8 @@ func (b *besideKubeVirt) install(ctx context.Context) error {
 			return nil
 		}
 		if refused := b.pullError(ctx); refused != "" {
-			return fmt.Errorf("the nodes cannot pull the image, so that no pod of Kiln runs: REGISTRY must be one that the nodes reach and may read; a node says: %s", refused)
+			return fmt.Errorf("the nodes cannot pull the image, so that no pod of Kiln runs: REGISTRY must be one that the nodes reach and may read; a node says: %s",
+				refused)
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
 			return fmt.Errorf("Kiln's pods are not ready: %w", err) //nolint:staticcheck // a name
@@ -174,7 +178,8 @@ func (b *besideKubeVirt) pullError(ctx context.Context) string {
 	}
 	for _, pod := range pods.Items {
 		for _, status := range pod.Status.ContainerStatuses {
-			if waits := status.State.Waiting; waits != nil && (waits.Reason == "ImagePullBackOff" || waits.Reason == "ErrImageNeverPull" || waits.Reason == "InvalidImageName") {
+			waits := status.State.Waiting
+			if waits != nil && slices.Contains([]string{"ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}, waits.Reason) {
 				return waits.Message
 			}
 		}

@@ -55,8 +55,8 @@ func (b *besideKubeVirt) reach(context.Context) error {
 func (b *besideKubeVirt) findKubeVirt(ctx context.Context) error {
 	list, err := b.dynamic.Resource(schema.GroupVersionResource{Group: "kubevirt.io", Version: "v1", Resource: "kubevirts"}).List(ctx, metav1.ListOptions{})
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) || err == nil && len(list.Items) == 0 {
-		return fmt.Errorf("the cluster at %s has no KubeVirt, beside which Kiln would be installed: install KubeVirt %s, or unset KUBECONFIG for a cluster on this machine",
-			b.host, strings.Join(kubeVirts, ", "))
+		return fmt.Errorf("the cluster at %s has no KubeVirt, beside which Kiln would be installed: "+
+			"install KubeVirt %s, or unset KUBECONFIG for a cluster on this machine", b.host, strings.Join(kubeVirts, ", "))
 	}
 	if err != nil {
 		return fmt.Errorf("KubeVirt cannot be looked for: %w", err)
@@ -73,14 +73,14 @@ func (b *besideKubeVirt) findKubeVirt(ctx context.Context) error {
 
 // mayInstall asks whether the user is an administrator of the cluster: Kiln installs definitions, roles and webhooks.
 func (b *besideKubeVirt) mayInstall(ctx context.Context) error {
-	review, err := b.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorization.SelfSubjectAccessReview{Spec: authorization.SelfSubjectAccessReviewSpec{
-		ResourceAttributes: &authorization.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"},
-	}}, metav1.CreateOptions{})
+	all := authorization.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorization.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"}}
+	review, err := b.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorization.SelfSubjectAccessReview{Spec: all}, metav1.CreateOptions{})
 	if err != nil {
 		return fmt.Errorf("the cluster at %s does not say what you may do: %w", b.host, err)
 	}
 	if !review.Status.Allowed {
-		return fmt.Errorf("the user of KUBECONFIG lacks the rights of a cluster administrator at %s, which the installation of definitions and webhooks needs", b.host)
+		return fmt.Errorf("the user of KUBECONFIG lacks the rights of a cluster administrator at %s, which the installation of definitions and webhooks needs",
+			b.host)
 	}
 	return nil
 }
@@ -128,8 +128,8 @@ func (b *besideKubeVirt) findImage(context.Context) error {
 	case b.registry != "" && b.image != "":
 		return errors.New("REGISTRY and NODE_IMAGE are set: set REGISTRY to have the image built and pushed, or NODE_IMAGE if the nodes have it")
 	case b.registry == "" && b.image == "":
-		return errors.New("a registry is missing from which the nodes pull Kiln's image: set REGISTRY=HOST/PATH, to which this machine can push ('docker login HOST'), " +
-			"or NODE_IMAGE=NAME:TAG if each node has an image of 'make image IMAGE=kiln' (docs/how-to/images-without-registry.md)")
+		return errors.New("a registry is missing from which the nodes pull Kiln's image: set REGISTRY=HOST/PATH, to which this machine can push " +
+			"('docker login HOST'), or NODE_IMAGE=NAME:TAG if each node has an image of 'make image IMAGE=kiln' (docs/how-to/images-without-registry.md)")
 	}
 	return nil
 }

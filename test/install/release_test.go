@@ -69,7 +69,8 @@ func (r *publishedRelease) make() {
 	command(r, "../..", "go", "run", "./manifests/release", "-o", r.folder, "-version", "v0.1.0-test", "-platforms", "linux/"+runtime.GOARCH, "-registry", r.host)
 	publish := []string{"run", "./manifests/publish", "-from", r.folder, "-to", r.host, "-key", key, "-plain-http"}
 	out := command(r, "../..", "go", publish...)
-	found := regexp.MustCompile(`^oci://(\S+/kiln:v0.1.0-test@sha256:[0-9a-f]{64})\noci://(\S+/charts/kiln:0.1.0-test@sha256:[0-9a-f]{64})\n$`).FindStringSubmatch(out)
+	lines := regexp.MustCompile(`^oci://(\S+/kiln:v0.1.0-test@sha256:[0-9a-f]{64})\noci://(\S+/charts/kiln:0.1.0-test@sha256:[0-9a-f]{64})\n$`)
+	found := lines.FindStringSubmatch(out)
 	if found == nil {
 		r.Fatalf("it printed\n%s", out)
 	}

@@ -43,9 +43,9 @@
 {{- include "kiln.reference" (list . $repository .Values.launcher.image.tag) }}
 {{- end }}
 
-{{- /* No image is published: a default would end in ErrImagePull. */}}
+{{- /* A release for a registry has a default. In a checkout, a default would end in ErrImagePull. */}}
 {{- define "kiln.repository" -}}
-{{- required "image.repository: no image of Kiln is published yet. Make it ('make image' in a checkout of Kiln), push it to a registry of yours, and install with --set image.repository=HOST/kiln,image.tag=TAG; docs/how-to/install.md has the commands" .Values.image.repository }}
+{{- required "image.repository: this chart names no image of Kiln. Make it ('make image' in a checkout of Kiln), push it to a registry of yours, and set image.repository=HOST/kiln,image.tag=TAG; docs/how-to/install.md has the commands" .Values.image.repository }}
 {{- end }}
 
 {{- /* The image of the hook by which guests that KubeVirt runs keep their hardware; empty for none. */}}
