@@ -14,7 +14,7 @@ test/controlplane
 test/domains      pkg/domain pkg/render pkg/hardware pkg/address test/libvirt
 test/frontends    pkg/domain/frontend pkg/domain/backend
 test/hooked       internal/kubevirt/hook pkg/domain pkg/record test/libvirt
-test/install      manifests certs cmd internal/command docs/how-to/install.md README.md
+test/install      manifests certs cmd internal/command internal/oci test/krew docs/how-to/install.md README.md
 test/kubevirt     internal/create internal/subresource pkg/domain/kubevirt
 test/node         test/cgroups test/controlplane test/installation manifests/images
 test/virtlauncher test/cgroups test/node test/controlplane test/kubevirt test/cluster test/guest test/installation manifests/beside-kubevirt manifests/images

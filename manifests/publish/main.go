@@ -41,7 +41,7 @@ func main() {
 	flag.StringVar(&o.from, "from", "bin/release", "folder of the release")
 	flag.StringVar(&o.to, "to", "", "registry, with or without a path: the images are pushed below it, and the chart into its folder charts")
 	flag.StringVar(&o.launcher, "launcher", "", "archive of the image 'launcher', which 'make image IMAGE=launcher' writes (default: not pushed)")
-	flag.StringVar(&o.key, "key", "", "file of a private key of 'cosign generate-key-pair', with its password in "+passwordVariable+" (default: nothing is signed)")
+	flag.StringVar(&o.key, "key", "", "file of a private key of 'cosign generate-key-pair', whose password is in "+passwordVariable+" (default: none)")
 	flag.BoolVar(&o.registry.PlainHTTP, "plain-http", false, "reach the registry by HTTP instead of HTTPS")
 	flag.StringVar(&o.registry.CAFile, "registry-ca", "", "file with certificates of further authorities for the registry, in PEM")
 	flag.Parse()
@@ -108,7 +108,7 @@ func publish(ctx context.Context, o options) (all []published, err error) {
 	return all, signSums(o.from, signer)
 }
 
-// signer returns the private key, or nil if there is none.
+// signer returns the private key, or nil if nothing is to be signed.
 func (o options) signer() (signature.SignerVerifier, error) {
 	if o.key == "" {
 		return nil, nil

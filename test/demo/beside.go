@@ -37,7 +37,7 @@ type besideKubeVirt struct {
 	dynamic   dynamic.Interface
 	// registry is REGISTRY, and image NODE_IMAGE or what was pushed to the registry.
 	registry, image string
-	// namespace is KubeVirt's, and platforms are those of the nodes.
+	// namespace is KubeVirt's, and platforms are the systems and architectures of the nodes.
 	namespace string
 	platforms []string
 }

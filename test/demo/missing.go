@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// oldestKubernetes and the versions of KubeVirt are those of docs/reference/support.md.
+// docs/reference/support.md has the oldest Kubernetes and the versions of KubeVirt.
 var (
 	oldestKubernetes = version.MustParseGeneric("1.34")
 	kubeVirts        = []string{"1.7", "1.8", "1.9"}
@@ -24,7 +24,7 @@ var (
 
 // look finds out what the installation needs to know about the cluster, and returns in one sentence what is missing. It changes nothing.
 func (b *besideKubeVirt) look(ctx context.Context) error {
-	for _, check := range []func(context.Context) error{b.reach, b.findKubeVirt, b.mayInstall, b.hasNoKiln, b.findPlatforms, b.findImage} {
+	for _, check := range []func(context.Context) error{b.reach, b.mayInstall, b.findKubeVirt, b.hasNoKiln, b.findPlatforms, b.findImage} {
 		if err := check(ctx); err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (b *besideKubeVirt) hasNoKiln(ctx context.Context) error {
 	return nil
 }
 
-// findPlatforms finds out for which platforms the image is built: those of the nodes.
+// findPlatforms finds out for which platforms the image is built, by the nodes.
 func (b *besideKubeVirt) findPlatforms(ctx context.Context) error {
 	nodes, err := b.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {

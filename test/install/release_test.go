@@ -131,7 +131,7 @@ func (r *publishedRelease) verified(t *testing.T) {
 		}
 		attached, err := client.Attached(t.Context(), reference, "application/vnd.cyclonedx+json")
 		if err != nil || !bytes.Equal(attached, materials) {
-			t.Errorf("%s: the bill of materials is not that of the release: %v", reference, err)
+			t.Errorf("%s: the bill of materials differs from the release's: %v", reference, err)
 		}
 	}
 	var bill struct{ Components []struct{ Name string } }
