@@ -1,9 +1,9 @@
 // Command publish pushes the images and the chart of a release to a registry, and attaches the bill of materials to each. With a key it also signs them, and
 // the list of sums. Run it after 'go run ./manifests/release', with the credentials that 'docker login' has written:
 //
-//	COSIGN_PASSWORD=... go run ./manifests/publish -from bin/release -to ghcr.io/OWNER/kiln -key cosign.key
+//	COSIGN_PASSWORD=... go run ./manifests/publish -from bin/release -to registry.example.org/kiln -key cosign.key
 //
-// pushes kiln:VERSION and charts/kiln:VERSION below ghcr.io/OWNER/kiln, and writes bin/release/SHA256SUMS.sig and cosign.pub. It prints each artifact by its
+// pushes kiln:VERSION and charts/kiln:VERSION below registry.example.org/kiln, and writes bin/release/SHA256SUMS.sig and cosign.pub. It prints each artifact by its
 // digest. What is pushed already is left as it is. A tag is never moved.
 package main
 
@@ -68,7 +68,7 @@ func (p published) String() string { return p.reference + "@" + p.digest.String(
 // publish pushes, attaches and signs. The chart is last, because it names the images. It also returns what was published before an error.
 func publish(ctx context.Context, o options) (all []published, err error) {
 	if o.to == "" {
-		return nil, errors.New("-to names the registry, such as ghcr.io/OWNER/kiln")
+		return nil, errors.New("-to names the registry, such as registry.example.org/kiln")
 	}
 	materials, err := os.ReadFile(filepath.Join(o.from, "kiln.cdx.json"))
 	if err != nil {

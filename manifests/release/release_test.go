@@ -218,13 +218,13 @@ func plugin(t *testing.T, folder string) {
 // TestRegistry: a release for a registry needs no values, because its chart and its install manifests name the images there.
 func TestRegistry(t *testing.T) {
 	t.Parallel()
-	folder := written(t, places{registry: "ghcr.io/someone/kiln", downloads: "https://example.org/files/"})
+	folder := written(t, places{registry: "registry.example.org/someone/kiln", downloads: "https://example.org/files/"})
 	values := unpacked(t, read(t, folder, "kiln-0.1.0.tgz"))["kiln/values.yaml"]
-	if !strings.Contains(values, "\n  repository: ghcr.io/someone/kiln/kiln\n") || strings.Count(values, "ghcr.io") != 1 {
+	if !strings.Contains(values, "\n  repository: registry.example.org/someone/kiln/kiln\n") || strings.Count(values, "registry.example.org") != 1 {
 		t.Errorf("values.yaml does not name the image once:\n%s", values)
 	}
 	install := string(read(t, folder, "install-rotation.yaml"))
-	for _, want := range []string{"image: ghcr.io/someone/kiln/kiln:v0.1.0\n", "value: ghcr.io/someone/kiln/kiln-launcher:v0.1.0\n"} {
+	for _, want := range []string{"image: registry.example.org/someone/kiln/kiln:v0.1.0\n", "value: registry.example.org/someone/kiln/kiln-launcher:v0.1.0\n"} {
 		if !strings.Contains(install, want) {
 			t.Errorf("install-rotation.yaml lacks '%s'", want)
 		}
