@@ -33,7 +33,7 @@ MODULES := . test/lint test/actionlint test/helm test/krew test/controlplane/con
 LDFLAGS = -X github.com/kilnvm/kiln/internal/version.stamp=$(VERSION)
 
 .PHONY: help build run test tested/main tested/modules tested/each check lint manifests golden fuzz faults older nightly conformance kubevirt bench load
-.PHONY: image launcher release publish reproduce deps controlplane node clean
+.PHONY: image launcher release publish reproduce deps controlplane node browser site clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
@@ -172,6 +172,23 @@ controlplane: ## etcd, kube-apiserver, kube-controller-manager, kubectl in bin/k
 
 node: ## controlplane, and what a node runs: kubelet, kube-scheduler, kube-proxy in bin/k8s; containerd, runc, CNI plugins in bin/node
 	@go -C test/controlplane run . node build
+
+browser: ## 'kubectl kiln' as WebAssembly into bin/browser, for the page of 'kubectl kiln catalog site --try'
+	go run ./internal/browser/build -o bin/browser -version '$(VERSION)'
+
+# VitePress runs in bin, so that no tool finds node_modules among the sources. It needs the npm of Node 20.19, 22.12 or later.
+site: browser bin/site/node_modules ## the pages of docs as a static site into bin/site/dist, for any path of a server; dead links and anchors fail (npm)
+	@rm -rf bin/site/.vitepress bin/site/pages bin/site/dist && mkdir -p bin/site/pages/manifests/chart/kiln
+	@cp -r docs/site/.vitepress bin/site && cp -r docs README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md bin/site/pages && rm -r bin/site/pages/docs/site
+	@cp manifests/chart/kiln/README.md bin/site/pages/manifests/chart/kiln
+	cd bin/site && npx vitepress build
+	go run ./cmd/kubectl-kiln catalog site manifests/catalog --title 'Sample catalog' --try bin/browser --output-dir bin/site/dist/try
+	go run ./test/site/links bin/site/dist
+
+bin/site/node_modules: docs/site/package.json docs/site/package-lock.json
+	@mkdir -p bin/site && cp docs/site/package.json docs/site/package-lock.json docs/site/.npmrc bin/site
+	cd bin/site && npm ci
+	@touch $@
 
 clean: ## remove what was built
 	rm -rf bin

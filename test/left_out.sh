@@ -17,6 +17,7 @@ test/hooked       internal/kubevirt/hook pkg/domain pkg/record test/libvirt
 test/install      manifests certs cmd internal/command internal/oci test/krew docs/how-to/install.md README.md
 test/kubevirt     internal/create internal/subresource pkg/domain/kubevirt
 test/node         test/cgroups test/controlplane test/installation manifests/images
+test/site         docs README.md CONTRIBUTING.md CHANGELOG.md SECURITY.md internal/site internal/browser internal/cli manifests test/corpus
 test/virtlauncher test/cgroups test/node test/controlplane test/kubevirt test/cluster test/guest test/installation manifests/beside-kubevirt manifests/images
 test/promtool     manifests/alerts manifests/metrics internal/guestmetrics docs/reference/metrics.md
 EOF

@@ -35,10 +35,12 @@ type Catalog struct {
 	// Reference is the OCI reference of the catalog, empty if it came from a folder.
 	Reference string `json:"reference,omitempty"`
 	// Digest is the digest of the published catalog, Created the time of its publication, and Repository and Revision are what its author says of its source.
-	Digest        string   `json:"digest,omitempty"`
-	Created       string   `json:"created,omitempty"`
-	Repository    string   `json:"repository,omitempty"`
-	Revision      string   `json:"revision,omitempty"`
+	Digest     string `json:"digest,omitempty"`
+	Created    string `json:"created,omitempty"`
+	Repository string `json:"repository,omitempty"`
+	Revision   string `json:"revision,omitempty"`
+	// Try reports that TryPage is beside the page, as try.html.
+	Try           bool     `json:"-"`
 	Instancetypes []Object `json:"instancetypes"`
 	Preferences   []Object `json:"preferences"`
 }

@@ -2,6 +2,7 @@ package catalogcmd
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -17,13 +18,16 @@ import (
 // reference and a version.
 func catalogSiteCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCatalogOptions(s)
-	var folder, title string
+	var folder, title, try string
 	cmd := &cobra.Command{
 		Use: "site DIR|FILE|-|cluster|oci://HOST/REPOSITORY:VERSION --output-dir DIR", Short: "Write a catalog as a static page to choose from",
 		Long: "Write a catalog as one static HTML page: every instancetype and preference, filters, comparison, which of them fit, manifests and\n" +
-			"commands to copy. The page needs no server and no network.",
-		Example: "  kubectl kiln catalog site catalog/ --output-dir public/",
-		Args:    cobra.ExactArgs(1),
+			"commands to copy. The page needs no server and no network.\n" +
+			"With --try there is a second page, try.html, which validates, explains, renders and compares manifests with the catalog in the\n" +
+			"browser of its reader. It needs a server of static files, because browsers do not load a program from a disk.",
+		Example: "  kubectl kiln catalog site catalog/ --output-dir public/\n" +
+			"  kubectl kiln catalog site catalog/ --try bin/browser --output-dir public/",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			read, err := o.ReadCatalog(cmd.Context(), args[0])
 			if err != nil {
@@ -43,11 +47,20 @@ func catalogSiteCommand(s *cmdutil.Session) *cobra.Command {
 					page.Title = catalogName(args[0])
 				}
 			}
+			page.Try = try != ""
 			raw, err := site.Page(page)
 			if err != nil {
 				return err
 			}
-			if err := cmdutil.WriteFolder(folder, []oci.File{{Name: "index.html", Content: raw}}); err != nil {
+			files := []oci.File{{Name: "index.html", Content: raw}}
+			if page.Try {
+				more, err := tryFiles(page, try)
+				if err != nil {
+					return err
+				}
+				files = append(files, more...)
+			}
+			if err := cmdutil.WriteFolder(folder, files); err != nil {
 				return err
 			}
 			fmt.Fprintf(o.Out, "%s: %s and %s, %d bytes\n", filepath.Join(folder, "index.html"),
@@ -56,10 +69,24 @@ func catalogSiteCommand(s *cmdutil.Session) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&title, "title", "Catalog", "title of the page; the default of a published catalog is the last part of its repository")
+	cmd.Flags().StringVar(&try, "try", "", "also write try.html, with the program in this folder, which 'make browser' has built in bin/browser")
 	cmd.Flags().StringVar(&folder, "output-dir", "", "folder to write, which must not exist or be empty")
 	_ = cmd.MarkFlagRequired("output-dir") // fails for a flag that is not there
 	o.AddRegistry(cmd)
 	return cmd
+}
+
+// tryFiles returns the page on which readers try manifests, and its program, from the folder of --try.
+func tryFiles(page site.Catalog, folder string) ([]oci.File, error) {
+	content := map[string][]byte{}
+	for _, name := range []string{site.Runner, site.Program} {
+		var err error
+		if content[name], err = os.ReadFile(filepath.Join(folder, name)); err != nil {
+			return nil, fmt.Errorf("--try: %w: 'make browser' writes the file into bin/browser", err)
+		}
+	}
+	raw, err := site.TryPage(page, content[site.Runner])
+	return []oci.File{{Name: "try.html", Content: raw}, {Name: site.Program, Content: content[site.Program]}}, err
 }
 
 // catalogName returns the last part of the repository of a reference.

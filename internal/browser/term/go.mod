@@ -1,0 +1,3 @@
+module github.com/moby/term
+
+go 1.26.0
