@@ -18,7 +18,7 @@ import (
 // built in, or not at all, is left out: the test that needs the device then does not see it.
 var wanted = []string{
 	"virtio_pci", "virtio_console", "virtio_rng", "virtio_balloon", "virtio_input",
-	"virtio_scsi", "ahci", "sd_mod", "sr_mod", "virtio_blk", "nvme",
+	"virtio_mem", "virtio_scsi", "ahci", "sd_mod", "sr_mod", "virtio_blk", "nvme",
 	"virtio_net", "e1000", "e1000e", "8139cp",
 	"xhci_pci", "ehci_pci", "uhci_hcd", "usb_storage", "usbhid", "hid_generic",
 	"i6300esb", "iTCO_wdt", "pvpanic_pci", "evdev", "button", "qemu_fw_cfg",
