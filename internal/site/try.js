@@ -61,9 +61,9 @@
     start();
   }
 
-  function argumentsOf(name, catalog = true, guests = 'kubevirt') {
+  function argumentsOf(name, catalog = true, runtime = 'kubevirt') {
     return [name, ...(name === 'diff' ? ['earlier.yaml', 'vm.yaml'] : ['-f', 'vm.yaml']),
-      ...(catalog ? ['--catalog', 'catalog.yaml'] : []), '--guests', guests];
+      ...(catalog ? ['--catalog', 'catalog.yaml'] : []), '--runtime', runtime];
   }
 
   function filesOf(now, before, catalog) { return { 'vm.yaml': now, 'earlier.yaml': before, ...(catalog ? { 'catalog.yaml': catalog } : {}) }; }
@@ -82,7 +82,7 @@
     status.textContent = 'Running.';
     timer = setTimeout(() => end(`The run has been ended after ${data.longest / 1000} seconds.`), data.longest);
     const catalog = settings.elements.catalog.value ? data.catalog : '';
-    worker.postMessage({ id: running, args: argumentsOf(command, catalog !== '', settings.elements.guests.value),
+    worker.postMessage({ id: running, args: argumentsOf(command, catalog !== '', settings.elements.runtime.value),
       files: filesOf(manifest.value, earlier.value, catalog) });
   }
 
@@ -105,7 +105,7 @@
   }
 
   async function link() {
-    const state = JSON.stringify([command, settings.elements.catalog.value, settings.elements.guests.value, manifest.value, earlier.value]);
+    const state = JSON.stringify([command, settings.elements.catalog.value, settings.elements.runtime.value, manifest.value, earlier.value]);
     const stream = new Blob([state]).stream().pipeThrough(new CompressionStream('deflate-raw'));
     const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
     let text = '';
@@ -136,10 +136,10 @@
     earlier.value = data.example;
     if (location.hash.length > 1) {
       try {
-        const [name, catalog, guests, now, before] = await opened(location.hash.slice(1));
+        const [name, catalog, runtime, now, before] = await opened(location.hash.slice(1));
         choose(document.querySelector(`[data-command="${CSS.escape(name)}"]`) ? name : 'validate');
         settings.elements.catalog.value = catalog === 'yes' ? 'yes' : '';
-        settings.elements.guests.value = guests === 'kiln' ? 'kiln' : 'kubevirt';
+        settings.elements.runtime.value = ['pod', 'node'].includes(runtime) ? runtime : 'kubevirt';
         manifest.value = now;
         earlier.value = before;
       } catch (error) {

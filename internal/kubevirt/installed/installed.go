@@ -25,7 +25,7 @@ const (
 	KubeVirt = "kubevirt"
 )
 
-// Usage is the help text of --guests, which webhook, controller and kubectl kiln have.
+// Usage is the help text of --guests, which webhook and controller have.
 const Usage = "who makes VMIs and runs guests: '" + Kiln + "', '" + KubeVirt + "', or '" + Auto + "': KubeVirt where its virt-controller is deployed, else Kiln"
 
 // VersionUsage is the help text of --kubevirt-version, which webhook and kubectl kiln have.
