@@ -29,7 +29,8 @@ func main() { command.Main(newCommand()) }
 func newCommand() *cobra.Command {
 	o := options{Process: command.Process{Health: ":8081", Metrics: "0"}}
 	cmd := &cobra.Command{
-		Use: "apiserver", Annotations: map[string]string{"status": command.Status}, Short: "Kiln's API server of subresources: start, stop, console", Args: cobra.NoArgs,
+		Use: "apiserver", Annotations: map[string]string{"status": command.Status},
+		Short: "Kiln's API server of subresources: start, stop, console", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runAPIServer(cmd.Context(), o) },
 	}
 	flags := cmd.Flags()

@@ -53,7 +53,8 @@ func main() { command.Main(newCommand()) }
 func newCommand() *cobra.Command {
 	o := options{Process: command.Process{Health: ":8081", Metrics: "0", Elect: true}}
 	cmd := &cobra.Command{
-		Use: "controller", Annotations: map[string]string{"status": command.Status}, Short: "Kiln's controllers of VMs, pods of guests, ControllerRevisions and profiles", Args: cobra.NoArgs,
+		Use: "controller", Annotations: map[string]string{"status": command.Status},
+		Short: "Kiln's controllers of VMs, pods of guests, ControllerRevisions and profiles", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runController(cmd.Context(), o) },
 	}
 	flags := cmd.Flags()

@@ -35,8 +35,9 @@ func newCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "launcher", Short: "Run the guest of a pod, or VMIs of a machine, and render the libvirt documents of admitted VMIs",
 		SilenceUsage: true, SilenceErrors: true,
-		Annotations: map[string]string{"status": "The exit status is 0 for success, 1 for a refused VMI or a node that cannot go on, and 2 for wrong usage and every\n" +
-			"other error."},
+		Annotations: map[string]string{
+			"status": "The exit status is 0 for success, 1 for a refused VMI or a node that cannot go on, and 2 for wrong usage and every\nother error.",
+		},
 	}
 	hostname, _ := os.Hostname()
 	flags := cmd.PersistentFlags()

@@ -97,7 +97,8 @@ func TestRejectionsBesideAnswers(t *testing.T) {
 	t.Parallel()
 	_, file := write(t, size, conflicting, strings.Replace(plain, "name: web", "name: other", 1))
 	got := call(t, "", "expand", "-f", file, "-o", "json")
-	if refused := judged(t, got); len(refused) != 1 || !strings.Contains(got.out, `"kind": "VirtualMachineInstance"`) || !strings.Contains(got.out, `"kind": "Judgement"`) || cmdutil.ExitStatus(got.err) != 1 {
+	if refused := judged(t, got); len(refused) != 1 || !strings.Contains(got.out, `"kind": "VirtualMachineInstance"`) ||
+		!strings.Contains(got.out, `"kind": "Judgement"`) || cmdutil.ExitStatus(got.err) != 1 {
 		t.Errorf("want a rejection and a guest: %+v %v\n%s", refused, got.err, got.out)
 	}
 }

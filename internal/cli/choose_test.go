@@ -168,7 +168,8 @@ func TestChoosingAsDocument(t *testing.T) {
 	if o := list.Items[1]; o.Name != "u1.large" || o.Lifecycle != "deprecated" || o.ReplacedBy != "u2.large" || o.CPUs != 4 || !o.Fits || o.Misses != "" {
 		t.Errorf("got %+v", o)
 	}
-	if got := call(t, "", "preferences", "-f", file, "-o", "json", "-l", "none"); !strings.HasSuffix(got.out, "\"kind\": \"PreferenceList\",\n  \"items\": []\n}\n") {
+	got = call(t, "", "preferences", "-f", file, "-o", "json", "-l", "none")
+	if !strings.HasSuffix(got.out, "\"kind\": \"PreferenceList\",\n  \"items\": []\n}\n") {
 		t.Errorf("no offers are an empty list, got %s", got.out)
 	}
 }

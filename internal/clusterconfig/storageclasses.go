@@ -13,7 +13,8 @@ import (
 const defaultClassAnnotation = "storageclass.kubernetes.io/is-default-class"
 
 // FollowStorageClasses makes the default StorageClass of the cluster the class of guest states (config.Pods.StateClass) if vmStateStorageClass is empty, as in
-// KubeVirt. The process needs the right to list and watch StorageClasses. Guests that run in pods need it, so it must not be called if KubeVirt runs the guests.
+// KubeVirt. The process needs the right to list and watch StorageClasses. Guests that run in pods need it, so it must not be called if KubeVirt runs the
+// guests.
 func (w *Watcher) FollowStorageClasses(ctx context.Context) error {
 	w.followsClasses = true
 	return w.Load(ctx)

@@ -95,7 +95,8 @@ func (w *Watcher) Load(ctx context.Context) error {
 		err = w.watchKind(ctx, watchedKind{&v1alpha1.FrontendProfile{}, v1alpha1.GroupVersion.WithKind(v1alpha1.KindFrontendProfile), &w.profiles, w.readProfiles})
 	}
 	if w.followsClasses {
-		err = errors.Join(err, w.watchKind(ctx, watchedKind{&storagev1.StorageClass{}, storagev1.SchemeGroupVersion.WithKind("StorageClass"), &w.classes, w.readClasses}))
+		kind := storagev1.SchemeGroupVersion.WithKind("StorageClass")
+		err = errors.Join(err, w.watchKind(ctx, watchedKind{&storagev1.StorageClass{}, kind, &w.classes, w.readClasses}))
 	}
 	if w.File != "" {
 		return errors.Join(err, w.readFile())

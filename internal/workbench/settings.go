@@ -72,8 +72,8 @@ func (b *Bench) Configuration(ctx context.Context, in manifest.Inputs) (clusterc
 	return read, append(warnings, more...), err
 }
 
-// kubeVirtGuests reports whether KubeVirt runs guests: according to Runtime, otherwise whether the inputs or the cluster have KubeVirt's virt-controller. If the
-// user may not read it, the result is false, with a warning.
+// kubeVirtGuests reports whether KubeVirt runs guests: according to Runtime, otherwise whether the inputs or the cluster have KubeVirt's virt-controller. If
+// the user may not read it, the result is false, with a warning.
 func (b *Bench) kubeVirtGuests(ctx context.Context, in manifest.Inputs) (bool, []string, error) {
 	if known := b.kubevirt; known != nil {
 		return *known, nil, nil

@@ -3,8 +3,8 @@
 //
 //	COSIGN_PASSWORD=... go run ./manifests/publish -from bin/release -to registry.example.org/kiln -key cosign.key
 //
-// pushes kiln:VERSION and charts/kiln:VERSION below registry.example.org/kiln, and writes bin/release/SHA256SUMS.sig and cosign.pub. It prints each artifact by its
-// digest. What is pushed already is left as it is. A tag is never moved.
+// pushes kiln:VERSION and charts/kiln:VERSION below registry.example.org/kiln, and writes bin/release/SHA256SUMS.sig and cosign.pub. It prints each artifact by
+// its digest. What is pushed already is left as it is. A tag is never moved.
 package main
 
 import (

@@ -48,7 +48,8 @@ type release struct {
 
 // places are the addresses at which users find what a release consists of.
 type places struct {
-	// registry is the prefix of the images in the chart and in the install manifests, such as 'registry.example.org/kiln'. Empty: they name the images of no registry.
+	// registry is the prefix of the images in the chart and in the install manifests, such as 'registry.example.org/kiln'. Empty: they name the images of no
+	// registry.
 	registry string
 	// downloads is the address of the folder with the files of the release, for krew.
 	downloads string

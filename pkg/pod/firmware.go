@@ -24,7 +24,8 @@ var firmwareEffects = []Effect{
 }
 
 // stateReason completes the path of a field that needs state.
-const stateReason = "needs storage that outlives the pod: the administrator must mark a default StorageClass, or name one in vmStateStorageClass of KubeVirt's configuration"
+const stateReason = "needs storage that outlives the pod: the administrator must mark a default StorageClass, or name one in vmStateStorageClass of " +
+	"KubeVirt's configuration"
 
 // keepsVariables reports whether the variables of EFI outlive the pod.
 func (g guest) keepsVariables() bool {

@@ -72,7 +72,8 @@ func TestPresetsAreMigrated(t *testing.T) {
 		got := s.kiln("repin", "vm/old", "--presets", "--profiles", "-o", "json")
 		return got.err == nil && json.Unmarshal([]byte(got.stdout), &answer) == nil && len(answer.Items) == 1
 	})
-	if pinned, verdict := s.get("vm", "old").GetAnnotations()[pinsAnnotation], answer.Items[0].Difference.Verdict; verdict != "compatible" || strings.Contains(pinned, `"presets":["web-`) ||
+	if pinned, verdict := s.get("vm", "old").GetAnnotations()[pinsAnnotation], answer.Items[0].Difference.Verdict; verdict != "compatible" ||
+		strings.Contains(pinned, `"presets":["web-`) ||
 		!strings.Contains(pinned, `"profiles":["web-`) {
 		t.Errorf("%s: %s", verdict, pinned)
 	}

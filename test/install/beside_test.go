@@ -65,8 +65,8 @@ func (p plane) withKubeVirt(t *testing.T) {
 	p.must(t, "delete", "crd", "--all", "--timeout=120s")
 }
 
-// goneForGood removes what an uninstall leaves, by name, as docs/how-to/install-beside-kubevirt.md says. The API server forgets policies some seconds after they
-// are deleted.
+// goneForGood removes what an uninstall leaves, by name, as docs/how-to/install-beside-kubevirt.md says. The API server forgets policies some seconds after
+// they are deleted.
 func (p plane) goneForGood(t *testing.T) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/how-to/install-beside-kubevirt.md")

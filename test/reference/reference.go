@@ -79,8 +79,8 @@ func help(page *strings.Builder, cmd *cobra.Command) {
 	}
 }
 
-// readDetails returns what the page says of a command and '--help' does not, because it would fill more than a screen: the Markdown in the folder details beside
-// the test, in a file with the name of the command, such as catalog-lint.md. Its links start at docs/reference.
+// readDetails returns what the page says of a command and '--help' does not, because it would fill more than a screen: the Markdown in the folder details
+// beside the test, in a file with the name of the command, such as catalog-lint.md. Its links start at docs/reference.
 func readDetails(cmd *cobra.Command) string {
 	name := strings.ReplaceAll(strings.TrimPrefix(cmd.CommandPath(), cmd.Root().CommandPath()+" "), " ", "-")
 	if !cmd.HasParent() {

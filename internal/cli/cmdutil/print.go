@@ -30,8 +30,8 @@ func (o *Printer) Answers(cmd *cobra.Command, kind string, of any) {
 	cmd.Annotations[AnnotationAnswer] += kind + " " + shape(reflect.TypeOf(of))
 }
 
-// List calls run. With -o json it prints the documents of run as the items of one List of Kubernetes, also if there is only one, so that the same path finds the
-// items of every run. YAML needs no list, because a stream of documents is one file. If run fails before it prints anything, nothing is printed.
+// List calls run. With -o json it prints the documents of run as the items of one List of Kubernetes, also if there is only one, so that the same path finds
+// the items of every run. YAML needs no list, because a stream of documents is one file. If run fails before it prints anything, nothing is printed.
 func (o *Printer) List(run func() error) error {
 	if !o.Documents || o.Output != "json" {
 		return run()
@@ -88,8 +88,8 @@ func (o *Printer) PrintManifest(object any, title string) error {
 	return o.printDocument(raw, title)
 }
 
-// printDocument prints JSON in the format of -o, or adds it to the list of the run. Every YAML document begins with '---', because there may be several. Keys in
-// YAML have the names of JSON, and are sorted.
+// printDocument prints JSON in the format of -o, or adds it to the list of the run. Every YAML document begins with '---', because there may be several. Keys
+// in YAML have the names of JSON, and are sorted.
 func (o *Printer) printDocument(raw []byte, title string) (err error) {
 	switch {
 	case o.items != nil:
@@ -118,8 +118,8 @@ func encoded(object any) ([]byte, error) {
 	return bytes.TrimSpace(raw.Bytes()), err
 }
 
-// printSelected prints what the template of -o jsonpath selects in a document, on a line of its own. It replaces control characters, as text output does, except
-// tabs, which templates put between values.
+// printSelected prints what the template of -o jsonpath selects in a document, on a line of its own. It replaces control characters, as text output does,
+// except tabs, which templates put between values.
 func (o *Printer) printSelected(raw []byte) error {
 	var plain any
 	if err := json.Unmarshal(raw, &plain); err != nil {
