@@ -216,8 +216,8 @@ func (s *paramStore) inNamespace(namespace string) ([]*unstructured.Unstructured
 	return in.sorted, nil
 }
 
-// hasRoom reports whether params were omitted and others have gone since, so that a list may find room for them.
-func (s *paramStore) hasRoom() bool {
+// hasSpace reports whether params were omitted and others have gone since, so that a list may find space for them.
+func (s *paramStore) hasSpace() bool {
 	s.lock.RLock()
 	defer s.lock.RUnlock()
 	return s.freed

@@ -160,7 +160,7 @@ func (p *Params) watch(ctx context.Context, w *watchedParams) {
 		round, stop := context.WithCancel(ctx)
 		go func() { // a new list finds room for what was omitted
 			for sleep(round, paramRelist) {
-				if w.store.hasRoom() {
+				if w.store.hasSpace() {
 					stop()
 				}
 			}

@@ -60,11 +60,11 @@ func TestParamStoreIsBounded(t *testing.T) {
 	large := param("team", "large", strings.Repeat("x", mostParamBytes))
 	large.SetAnnotations(map[string]string{"kubectl.kubernetes.io/last-applied-configuration": "{}"})
 	must(s.Add(large))
-	if _, err := s.inNamespace("team"); err == nil || !strings.Contains(err.Error(), "'large'") || s.hasRoom() {
+	if _, err := s.inNamespace("team"); err == nil || !strings.Contains(err.Error(), "'large'") || s.hasSpace() {
 		t.Errorf("a param that is too large: %v", err)
 	}
 	must(s.Delete(large))
-	if found, err := s.inNamespace("team"); err != nil || len(found) != 2 || s.hasRoom() {
+	if found, err := s.inNamespace("team"); err != nil || len(found) != 2 || s.hasSpace() {
 		t.Errorf("without it: %v, %v", found, err)
 	}
 	for i := range 20_000 { // 320 MB of them
@@ -77,7 +77,7 @@ func TestParamStoreIsBounded(t *testing.T) {
 		t.Error("a policy judges by some of the params")
 	}
 	must(s.Delete(param("hostile", "p0", "")))
-	if !s.hasRoom() {
+	if !s.hasSpace() {
 		t.Error("nothing looks for room for what was omitted")
 	}
 	if found, err := s.inNamespace("team"); err != nil || len(found) != 2 {

@@ -10,7 +10,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 )
 
-// Values of --runtime besides those of config.Runtime.
+// Values of --runtime besides the values of config.Runtime.
 const (
 	// RuntimeAuto means KubeVirt if the inputs or the cluster have its virt-controller. Otherwise Kiln runs the guests, and it is not known how.
 	RuntimeAuto     = "auto"
