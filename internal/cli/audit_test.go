@@ -110,6 +110,24 @@ func TestAudit(t *testing.T) {
 	}
 }
 
+// TestAuditBeforeKilnPins: before Kiln is installed, no VM is pinned. The start of a VM with an instancetype is judged with what KubeVirt expands.
+func TestAuditBeforeKilnPins(t *testing.T) {
+	t.Parallel()
+	const size = "{apiVersion: instancetype.kubevirt.io/v1beta1, kind: VirtualMachineClusterInstancetype, metadata: {name: small}, " +
+		"spec: {cpu: {guest: 2}, memory: {guest: 1Gi}}}\n"
+	vm := strings.Replace(audited("sized", "Seconds: 30", "Seconds: -1"), ", memory: {guest: 1Gi}", "", 1)
+	vm = strings.Replace(vm, "  runStrategy: Always\n", "  runStrategy: Always\n  instancetype: {name: small}\n", 1)
+	dir, _ := write(t, vm, size)
+	got := call(t, "", "audit", "--runtime", "kubevirt", "-f", dir, "-o", "json")
+	var a audit.Audit
+	if err := json.Unmarshal([]byte(got.out), &a); err != nil || cmdutil.ExitStatus(got.err) != 1 || len(a.Unjudged) > 0 || len(a.Objects) != 1 {
+		t.Fatalf("%v, %v: %s%s", err, got.err, got.out, got.errOut)
+	}
+	if f := a.Objects[0].Findings; len(f) != 1 || f[0].Rule != "placement/grace-period" || strings.Join(f[0].Refuses, " ") != "create change start" {
+		t.Errorf("found %+v", f)
+	}
+}
+
 // TestAuditText: the text names rules with an example, objects with the lines of files, and counts; control characters of tenants are replaced.
 func TestAuditText(t *testing.T) {
 	t.Parallel()

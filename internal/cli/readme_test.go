@@ -38,9 +38,9 @@ func TestReadme(t *testing.T) {
 		shown++
 	}
 	for command, want := range map[string]string{
-		"explain -f examples/vm.yaml --catalog manifests/catalog":         "instancetype small@small-",
-		"validate -f examples/conflict.yaml --catalog manifests/catalog":  "conflicts with VirtualMachineClusterInstancetype 'small'",
-		"audit -f dump.yaml --runtime kubevirt # dump.yaml is the output": "",
+		"explain -f examples/vm.yaml --catalog manifests/catalog":        "instancetype small@small-",
+		"validate -f examples/conflict.yaml --catalog manifests/catalog": "conflicts with VirtualMachineClusterInstancetype 'small'",
+		"audit -f dump.yaml --runtime kubevirt # a dump of your cluster": "",
 	} {
 		if !strings.Contains(string(readme), "\n    go run ./cmd/kubectl-kiln "+command) {
 			t.Errorf("README.md no longer begins with '%s'", command)

@@ -13,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -79,7 +80,8 @@ func (e *Engine) checkConfiguration(*http.Request) error {
 
 func newScheme() (*runtime.Scheme, error) {
 	all := runtime.NewScheme()
-	return all, errors.Join(admissionv1.AddToScheme(all), authorizationv1.AddToScheme(all), appsv1.AddToScheme(all), rbacv1.AddToScheme(all),
+	return all, errors.Join(admissionv1.AddToScheme(all), authenticationv1.AddToScheme(all), authorizationv1.AddToScheme(all), appsv1.AddToScheme(all),
+		rbacv1.AddToScheme(all),
 		corev1.AddToScheme(all), storagev1.AddToScheme(all), v1.AddToScheme(all), snapshot.AddToScheme(all), clone.AddToScheme(all), v1alpha1.AddToScheme(all))
 }
 

@@ -51,7 +51,7 @@ type Controller struct {
 
 // Register adds the controller to a manager. A write of the status does not change the generation, and so causes no event.
 func (c *Controller) Register(mgr ctrl.Manager) error {
-	if err := c.findWebhook(mgr); err != nil {
+	if err := c.addParams(mgr); err != nil {
 		return err
 	}
 	build := ctrl.NewControllerManagedBy(mgr).Named("guestpolicy").

@@ -2,7 +2,6 @@ package guestpolicy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -16,27 +15,34 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
 // paramInterval is the time after which the rights to params are looked at again: no event says that an administrator has granted them.
 const paramInterval = time.Minute
 
-// findWebhook finds the account of the webhook by the account of this controller when the manager starts: both have the same namespace and prefix.
-func (c *Controller) findWebhook(mgr ctrl.Manager) error {
+// addParams sets what the condition ParamsReadable needs.
+func (c *Controller) addParams(mgr ctrl.Manager) error {
 	direct, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return err
 	}
 	c.Mapper, c.Writer = mgr.GetRESTMapper(), direct
-	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		self := &authenticationv1.SelfSubjectReview{}
-		if err := direct.Create(ctx, self); err != nil {
-			return fmt.Errorf("asking for the account of this process: %w", err)
-		}
-		c.account.Store(new(webhookAccount(self.Status.UserInfo.Username)))
-		return nil
-	}))
+	return nil
+}
+
+// findWebhook returns the account of the webhook by the account of this controller: both have the same namespace and prefix. The API server is asked once. A
+// process without policies that have params does not ask.
+func (c *Controller) findWebhook(ctx context.Context) (string, error) {
+	if known := c.account.Load(); known != nil {
+		return *known, nil
+	}
+	self := &authenticationv1.SelfSubjectReview{}
+	if err := c.Writer.Create(ctx, self); err != nil {
+		return "", fmt.Errorf("asking for the account of this process: %w", err)
+	}
+	account := webhookAccount(self.Status.UserInfo.Username)
+	c.account.Store(&account)
+	return account, nil
 }
 
 // webhookAccount returns the account of the webhook beside the account of the controller. An account with another name is its own, as of a process outside of
@@ -57,11 +63,11 @@ func (c *Controller) paramsCondition(ctx context.Context, of *v1alpha1.GuestPoli
 		judgement.Reason, judgement.Message = v1alpha1.ReasonParamKindNotServed, condition.WholeMessage(err.Error())
 		return judgement, nil
 	}
-	account := c.account.Load()
-	if account == nil {
-		return judgement, errors.New("the account of the webhook is not known yet")
+	account, err := c.findWebhook(ctx)
+	if err != nil {
+		return judgement, err
 	}
-	user := authenticationv1.UserInfo{Username: *account, Groups: groupsOf(*account)}
+	user := authenticationv1.UserInfo{Username: account, Groups: groupsOf(account)}
 	for _, verb := range []string{"list", "watch"} {
 		of := mapping.Resource
 		action := authorizationv1.ResourceAttributes{Verb: verb, Group: of.Group, Version: of.Version, Resource: of.Resource,
@@ -72,7 +78,7 @@ func (c *Controller) paramsCondition(ctx context.Context, of *v1alpha1.GuestPoli
 		}
 		if !allowed {
 			judgement.Reason = v1alpha1.ReasonParamsForbidden
-			judgement.Message = condition.WholeMessage("failurePolicy decides about every object that this policy matches: " + forbiddenText(*account, mapping, ref))
+			judgement.Message = condition.WholeMessage("failurePolicy decides about every object that this policy matches: " + forbiddenText(account, mapping, ref))
 			return judgement, nil
 		}
 	}

@@ -92,7 +92,7 @@ func (b *besideKubeVirt) run(ctx context.Context) (err error) {
 	}
 	fmt.Printf("\nKiln stays until Ctrl-C, which removes it. In another terminal:\n"+
 		"  kubectl label namespace NAME kilnvm.io/admission=warn # Kiln warns there, and refuses nothing\n"+
-		"  bin/kubectl-kiln audit --guests kubevirt # which VMs of the cluster it would refuse\n  bin/kubectl-kiln explain vm/demo -n %s\n", demoNamespace)
+		"  bin/kubectl-kiln audit --runtime kubevirt # which VMs of the cluster it would refuse\n  bin/kubectl-kiln explain vm/demo -n %s\n", demoNamespace)
 	<-ctx.Done()
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/crdschema"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
@@ -56,22 +57,23 @@ func (a *auditor) judgePage(ctx context.Context, page []manifest.Object) error {
 		return err
 	}
 	var vms, starts []manifest.Object
+	var owners []*unstructured.Unstructured
 	for _, r := range created {
 		if r.Guest == nil || len(r.Verdict.Errors) == 0 || r.GetKind() != v1.VirtualMachineGroupVersionKind.Kind {
 			continue
 		}
 		vms = append(vms, r.Object)
-		start, err := vmiOf(r)
+		start, owner, err := startOf(r)
 		if err != nil {
 			return err
 		}
-		starts = append(starts, start)
+		starts, owners = append(starts, start), append(owners, owner)
 	}
 	changed, err := a.reviewObjects(ctx, vms, true)
 	if err != nil {
 		return err
 	}
-	started, err := a.reviewStarts(ctx, starts, vms)
+	started, err := a.reviewStarts(ctx, starts, owners)
 	if err != nil {
 		return err
 	}
@@ -111,28 +113,30 @@ func (a *auditor) reviewObjects(ctx context.Context, page []manifest.Object, upd
 }
 
 // reviewStarts reviews the VMIs of VMs, which a VMI's review reads.
-func (a *auditor) reviewStarts(ctx context.Context, starts, vms []manifest.Object) ([]workbench.Reviewed, error) {
+func (a *auditor) reviewStarts(ctx context.Context, starts []manifest.Object, owners []*unstructured.Unstructured) ([]workbench.Reviewed, error) {
 	scheme, err := crdschema.Scheme()
 	if err != nil {
 		return nil, err
-	}
-	owners := make([]*unstructured.Unstructured, len(vms))
-	for i := range vms {
-		owners[i] = vms[i].Unstructured
 	}
 	of := *a
 	of.in.Reader = objects.Layers{objects.New(scheme, owners...), a.in.Reader}
 	return of.reviewObjects(ctx, starts, false)
 }
 
-// vmiOf returns the VMI that a controller creates when a VM starts.
-func vmiOf(r workbench.Reviewed) (manifest.Object, error) {
-	vmi := r.Guest.Sparse.DeepCopy()
+// startOf returns the VMI that a controller creates when a VM starts, and the VM. KubeVirt expands the instancetype and the preference of a VM that Kiln has not
+// pinned yet, as are all VMs before Kiln is installed: the VMI is complete then, and the VM is returned without the two references.
+func startOf(r workbench.Reviewed) (manifest.Object, *unstructured.Unstructured, error) {
+	vmi, owner, pins := r.Guest.Sparse.DeepCopy(), r.Unstructured, pin.Read(r.Guest.VM)
+	if spec := r.Guest.VM.Spec; !r.Unknown && (spec.Instancetype != nil && pins.Instancetype == "" || spec.Preference != nil && pins.Preference == "") {
+		vmi, owner = r.Guest.Explicit.DeepCopy(), owner.DeepCopy()
+		unstructured.RemoveNestedField(owner.Object, "spec", "instancetype")
+		unstructured.RemoveNestedField(owner.Object, "spec", "preference")
+	}
 	vmi.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(r, v1.VirtualMachineGroupVersionKind)}
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(vmi)
 	one := &unstructured.Unstructured{Object: object}
 	one.SetGroupVersionKind(v1.VirtualMachineInstanceGroupVersionKind)
-	return manifest.Stored(one), err // its asker is a controller
+	return manifest.Stored(one), owner, err // its asker is a controller
 }
 
 // addResults adds the results for one object: as a create, and for a VM that would be refused as a change and as a start.
