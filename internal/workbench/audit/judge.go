@@ -123,8 +123,8 @@ func (a *auditor) reviewStarts(ctx context.Context, starts []manifest.Object, ow
 	return of.reviewObjects(ctx, starts, false)
 }
 
-// startOf returns the VMI that a controller creates when a VM starts, and the VM. KubeVirt expands the instancetype and the preference of a VM that Kiln has not
-// pinned yet, as are all VMs before Kiln is installed: the VMI is complete then, and the VM is returned without the two references.
+// startOf returns the VMI that a controller creates when a VM starts, and the VM. KubeVirt expands the instancetype and the preference of a VM that Kiln has
+// not pinned yet, as are all VMs before Kiln is installed: the VMI is complete then, and the VM is returned without the two references.
 func startOf(r workbench.Reviewed) (manifest.Object, *unstructured.Unstructured, error) {
 	vmi, owner, pins := r.Guest.Sparse.DeepCopy(), r.Unstructured, pin.Read(r.Guest.VM)
 	if spec := r.Guest.VM.Spec; !r.Unknown && (spec.Instancetype != nil && pins.Instancetype == "" || spec.Preference != nil && pins.Preference == "") {
