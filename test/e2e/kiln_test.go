@@ -232,6 +232,9 @@ func (s space) judged(file, catalog string) map[string]offlineVerdict {
 	config := filepath.Join(s.on.Dir, "configuration.yaml") // what the webhook was started with
 	out := s.kiln("validate", "-f", file, "--catalog", catalog, "--config", config, "-o", "json")
 	verdicts := map[string]offlineVerdict{}
+	if s.status(out) == 2 && strings.Contains(out.stderr, "no object of a kind that Kiln serves") {
+		return verdicts
+	}
 	var all []offlineVerdict
 	listed(s, out.stdout, &all)
 	for _, v := range all {

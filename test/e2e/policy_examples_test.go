@@ -183,7 +183,11 @@ func (e *exemplified) object(c v1alpha1.GuestPolicyCase) (object unstructured.Un
 func (e *exemplified) readCluster() {
 	e.Helper()
 	var objects []unstructured.Unstructured
-	for _, text := range strings.Split(e.text("cluster.yaml"), "\n---\n") {
+	texts := strings.Split(e.text("cluster.yaml"), "\n---\n")
+	if _, err := os.Stat(filepath.Join(e.folder, "rights.yaml")); err == nil {
+		texts = append(texts, strings.Split(e.text("rights.yaml"), "\n---\n")...)
+	}
+	for _, text := range texts {
 		var object unstructured.Unstructured
 		if err := yaml.Unmarshal([]byte(text), &object.Object); err != nil {
 			e.Fatal(err)
@@ -193,9 +197,6 @@ func (e *exemplified) readCluster() {
 		} else if object.GetKind() != "KubeVirt" {
 			objects = append(objects, object)
 		}
-	}
-	if _, err := os.Stat(filepath.Join(e.folder, "rights.yaml")); err == nil {
-		defer func() { e.must(e.kubectl(e.inNamespaces(e.text("rights.yaml")), "apply", "-f", "-")) }()
 	}
 	for _, object := range objects {
 		args := []string{"apply", "--server-side", "-f", "-"}
