@@ -25,6 +25,7 @@ import (
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/internal/snapshots"
 	"github.com/kilnvm/kiln/internal/snapshots/quiesce"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -99,6 +100,7 @@ func runController(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	engine.Configuration.Runtime = config.Runtime(o.guests.runtime)
 	engine.Configuration.FollowKubeVirt(ctx, func(context.Context) (bool, error) { return kubevirt, nil }) // o.makers ends the process if this changes
 	machines := o.newVMController(engine)
 	if kubevirt {
@@ -110,7 +112,7 @@ func runController(ctx context.Context, o options) error {
 		return err
 	}
 	if !kubevirt {
-		if err := errors.Join(o.guests.registerPods(ctx, engine, o.Namespace, settings), o.addSnapshots(engine)); err != nil {
+		if err := errors.Join(o.guests.registerPods(engine, o.Namespace, settings), o.addSnapshots(engine)); err != nil {
 			return err
 		}
 	}

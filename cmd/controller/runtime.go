@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -79,12 +78,9 @@ func (g *guests) vmiFinalizers() []string {
 }
 
 // registerPods adds the controller of pods if guests run in pods. namespace is the namespace of the installation.
-func (g *guests) registerPods(ctx context.Context, engine *command.Engine, namespace string, settings pod.Settings) error {
+func (g *guests) registerPods(engine *command.Engine, namespace string, settings pod.Settings) error {
 	if g.runtime == runtimeNode {
 		return nil
-	}
-	if err := engine.Configuration.FollowStorageClasses(ctx); err != nil {
-		return err
 	}
 	var clients *vmipod.Clients
 	if g.authorities != "" {

@@ -55,11 +55,6 @@ func runWebhook(ctx context.Context, o options) error {
 	}
 	engine.Configuration.KubeVirtVersion, engine.Configuration.Runtime = o.version, config.Runtime(o.runtime)
 	engine.Configuration.FollowKubeVirt(ctx, func(ctx context.Context) (bool, error) { return installed.RunsGuests(ctx, o.guests, engine.Live) })
-	if engine.Configuration.Now().Limits.RunsInPods() {
-		if err := engine.Configuration.FollowStorageClasses(ctx); err != nil {
-			return err
-		}
-	}
 	policies, err := watchObjects(ctx, engine)
 	if err != nil {
 		return err

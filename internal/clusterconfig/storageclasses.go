@@ -12,12 +12,14 @@ import (
 // defaultClassAnnotation marks a default StorageClass. Source: storage.k8s.io, IsDefaultStorageClassAnnotation of Kubernetes.
 const defaultClassAnnotation = "storageclass.kubernetes.io/is-default-class"
 
-// FollowStorageClasses makes the default StorageClass of the cluster the class of guest states (config.Pods.StateClass) if vmStateStorageClass is empty, as in
-// KubeVirt. The process needs the right to list and watch StorageClasses. Guests that run in pods need it, so it must not be called if KubeVirt runs the
-// guests.
-func (w *Watcher) FollowStorageClasses(ctx context.Context) error {
-	w.followsClasses = true
-	return w.Load(ctx)
+// watchClasses makes the default StorageClass of the cluster the class of guest states (config.Pods.StateClass) if vmStateStorageClass is empty, as in
+// KubeVirt. It does nothing unless guests run in pods: beside KubeVirt the process lacks the right to watch StorageClasses.
+func (w *Watcher) watchClasses(ctx context.Context) error {
+	if !w.Now().Limits.RunsInPods() {
+		return nil
+	}
+	kind := storagev1.SchemeGroupVersion.WithKind("StorageClass")
+	return w.watchKind(ctx, watchedKind{&storagev1.StorageClass{}, kind, &w.classes, w.readClasses})
 }
 
 // readClasses reads the StorageClasses from the cache. An error leaves the last default in force.

@@ -15,7 +15,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -44,12 +43,13 @@ type Watcher struct {
 	Mapper meta.RESTMapper
 	Log    logr.Logger
 
-	// Runtime is how Kiln runs guests. It is empty in programs that do not judge guests by it.
+	// Runtime is how guests run if KubeVirt does not run them. It must be set before FollowKubeVirt. It is in force once it is known that KubeVirt does not run
+	// them, because a VM that no pod starts is refused then.
 	Runtime config.Runtime
 
-	// findKubeVirt is the argument of FollowKubeVirt, nil if Kiln runs the guests. runByKubeVirt is its last answer.
-	findKubeVirt  func(context.Context) (bool, error)
-	runByKubeVirt bool
+	// findKubeVirt is the argument of FollowKubeVirt, nil if Kiln runs the guests. runByKubeVirt is its last answer, and answered that there is one.
+	findKubeVirt            func(context.Context) (bool, error)
+	runByKubeVirt, answered bool
 
 	now atomic.Pointer[config.Cluster]
 	// inForce has the values of metrics about now.
@@ -57,10 +57,8 @@ type Watcher struct {
 	// data is the content of the file when it was read last.
 	data []byte
 	// objects, profiles and classes are the watches of KubeVirt objects, FrontendProfiles and StorageClasses. They are nil until the cluster serves the kind,
-	// and classes until somebody asks for it.
+	// and classes until guests run in pods.
 	objects, profiles, classes atomic.Pointer[registration]
-	// followsClasses is set by FollowStorageClasses.
-	followsClasses bool
 
 	mutex sync.Mutex
 	// read is the configuration that was read last, without FrontendProfile; nil before the first. known are the FrontendProfiles that were read last.
@@ -94,10 +92,7 @@ func (w *Watcher) Load(ctx context.Context) error {
 	if w.FrontendProfiles {
 		err = w.watchKind(ctx, watchedKind{&v1alpha1.FrontendProfile{}, v1alpha1.GroupVersion.WithKind(v1alpha1.KindFrontendProfile), &w.profiles, w.readProfiles})
 	}
-	if w.followsClasses {
-		kind := storagev1.SchemeGroupVersion.WithKind("StorageClass")
-		err = errors.Join(err, w.watchKind(ctx, watchedKind{&storagev1.StorageClass{}, kind, &w.classes, w.readClasses}))
-	}
+	err = errors.Join(err, w.watchClasses(ctx))
 	if w.File != "" {
 		return errors.Join(err, w.readFile())
 	}
@@ -121,14 +116,25 @@ func (w *Watcher) checkKubeVirt(ctx context.Context) {
 		w.Log.Error(err, "cannot find out whether KubeVirt runs guests; the last answer stays in force")
 		return
 	}
+	if w.putKubeVirt(found) {
+		w.Log.Info("who runs guests has changed", "kubevirt", found)
+	}
+	if err := w.watchClasses(ctx); err != nil { // Load tries again
+		Failures.Inc()
+		w.Log.Error(err, "cannot watch StorageClasses")
+	}
+}
+
+// putKubeVirt puts in force whether KubeVirt runs the guests, and reports whether this has changed.
+func (w *Watcher) putKubeVirt(runs bool) (changed bool) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	if w.runByKubeVirt == found {
-		return
+	changed = w.runByKubeVirt != runs
+	if changed || !w.answered {
+		w.runByKubeVirt, w.answered = runs, true
+		w.putInForce()
 	}
-	w.runByKubeVirt = found
-	w.putInForce()
-	w.Log.Info("who runs guests has changed", "kubevirt", found)
+	return changed
 }
 
 // Synced reports whether the configuration that was in the cluster at the start has been read.
@@ -299,7 +305,10 @@ func (w *Watcher) putDefaultsInForce() {
 // putInForce puts the configuration with the FrontendProfile in force. The mutex must be locked.
 func (w *Watcher) putInForce() {
 	cluster := w.withoutProfile().WithFrontendProfiles(w.known)
-	cluster.Limits.KubeVirtGuests, cluster.Limits.Runtime = w.runByKubeVirt, w.Runtime
+	cluster.Limits.KubeVirtGuests = w.runByKubeVirt
+	if w.answered {
+		cluster.Limits.Runtime = w.Runtime
+	}
 	cluster.Pods.StateClass = cmp.Or(cluster.Pods.StateClass, w.defaultClass)
 	w.now.Store(&cluster)
 	w.inForce.Store(newInForce(cluster, nameOf(config.FrontendInForce(w.known))))

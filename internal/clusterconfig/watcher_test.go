@@ -200,3 +200,29 @@ func TestBeside(t *testing.T) {
 		t.Errorf("got %t, %s", now.Limits.KubeVirtGuests, now.Defaults.CPUModel)
 	}
 }
+
+// TestRuntimeIsInForceWhenItIsKnown: as long as it is not known whether KubeVirt runs the guests, nothing is refused because of Kiln's pods. A VM that only
+// KubeVirt starts would be refused beside it otherwise, while a new replica cannot read KubeVirt's Deployment.
+func TestRuntimeIsInForceWhenItIsKnown(t *testing.T) {
+	t.Parallel()
+	runs, failure := false, errors.New("away")
+	w := &Watcher{Log: logr.Discard(), Runtime: config.RuntimePod, Mapper: meta.NewDefaultRESTMapper(nil)}
+	w.FollowKubeVirt(t.Context(), func(context.Context) (bool, error) { return runs, failure })
+	for _, step := range []struct {
+		why     string
+		runs    bool
+		failure error
+		pods    bool
+	}{
+		{"no answer yet", false, errors.New("away"), false},
+		{"Kiln runs them", false, nil, true},
+		{"the API server is away", false, errors.New("away"), true},
+		{"KubeVirt was installed", true, nil, false},
+	} {
+		runs, failure = step.runs, step.failure
+		w.checkKubeVirt(t.Context())
+		if got := w.Now().Limits.RunsInPods(); got != step.pods {
+			t.Errorf("%s: guests run in pods: %t", step.why, got)
+		}
+	}
+}

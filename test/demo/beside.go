@@ -170,7 +170,7 @@ func (b *besideKubeVirt) install(ctx context.Context) error {
 	}
 }
 
-// pullError returns why a node cannot pull the image, if a pod says so.
+// pullError returns the message of a pod whose node cannot pull the image. It is empty if no pod has such a message.
 func (b *besideKubeVirt) pullError(ctx context.Context) string {
 	pods, err := b.client.CoreV1().Pods(system).List(ctx, metav1.ListOptions{})
 	if err != nil {

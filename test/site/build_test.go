@@ -13,7 +13,7 @@ import (
 func built(t *testing.T) string {
 	t.Helper()
 	if _, err := exec.LookPath("npm"); err != nil {
-		t.Skip("npm is missing")
+		t.Skip("npm is missing: the site needs npm of Node 20.19, 22.12 or later, which Debian 12 does not have")
 	}
 	version, err := exec.Command("node", "--version").Output()
 	if err != nil {

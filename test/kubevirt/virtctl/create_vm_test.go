@@ -130,7 +130,7 @@ var differences = []struct {
 		"no provisioner binds a claim of 0 bytes", true},
 }
 
-// TestDifferences: Kiln differs from virtctl where docs/how-to/catalog.md says so, and virtctl does what that page says of it.
+// TestDifferences: docs/how-to/catalog.md lists the differences between Kiln and virtctl, and both commands behave as the page describes.
 func TestDifferences(t *testing.T) {
 	t.Parallel()
 	for _, test := range differences {
