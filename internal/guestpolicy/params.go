@@ -69,6 +69,9 @@ const (
 	paramRelist = 5 * time.Minute
 	// paramPage is how many params are read at once: each may have 1.5 MiB before it is reduced.
 	paramPage = 16
+	// paramPageTimeout bounds the request for one page. An aggregated API server, or the conversion webhook of a definition, that never answers would otherwise
+	// keep each new replica of the webhook from being ready. After the timeout, failurePolicy decides about the policies with these params only.
+	paramPageTimeout = 5 * time.Second
 )
 
 // Follow watches the params of these policies, and of no others.
@@ -165,7 +168,7 @@ func (p *Params) watch(ctx context.Context, w *watchedParams) {
 				}
 			}
 		}()
-		lister := &paramLister{client: resource, watched: w, params: p}
+		lister := &paramLister{client: resource, watched: w, params: p, timeout: paramPageTimeout}
 		toolscache.NewReflectorWithOptions(lister, &unstructured.Unstructured{}, w.store, toolscache.ReflectorOptions{
 			Name: "params", ResyncPeriod: 0,
 		}).RunWithContext(round)
@@ -232,6 +235,8 @@ type paramLister struct {
 	client  dynamic.ResourceInterface
 	watched *watchedParams
 	params  *Params
+	// timeout bounds the request for one page.
+	timeout time.Duration
 }
 
 // IsWatchListSemanticsUnSupported makes reflectors list in pages: a list by a watch would keep whole objects until the last has come.
@@ -275,7 +280,7 @@ func (l *paramLister) listPages(ctx context.Context, options metav1.ListOptions)
 	options.ResourceVersion, options.ResourceVersionMatch = "", "" // an API server does not page what it lists from its cache
 	all := &unstructured.UnstructuredList{}
 	for {
-		page, err := l.client.List(ctx, options)
+		page, err := l.listPage(ctx, options)
 		if err != nil {
 			return nil, err
 		}
@@ -287,6 +292,13 @@ func (l *paramLister) listPages(ctx context.Context, options metav1.ListOptions)
 			return all, nil
 		}
 	}
+}
+
+// listPage returns one page.
+func (l *paramLister) listPage(ctx context.Context, options metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	return l.client.List(ctx, options)
 }
 
 // WatchWithContext implements toolscache.ListerWatcherWithContext. A reflector watches after it has listed.

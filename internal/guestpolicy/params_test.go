@@ -2,6 +2,7 @@ package guestpolicy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -297,5 +299,27 @@ func TestParamsAreReadInPages(t *testing.T) {
 	all := listed.(*unstructured.UnstructuredList)
 	if calls != 3 || len(all.Items) != 3 || all.GetContinue() != "" || all.Items[0].Object[omittedKey] != nil || all.Items[2].Object[omittedKey] != true {
 		t.Errorf("%d calls, %d params, continue %q", calls, len(all.Items), all.GetContinue())
+	}
+}
+
+// silent is a resource whose server never answers.
+type silent struct{ dynamic.ResourceInterface }
+
+func (silent) List(ctx context.Context, _ metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// TestSilentParams: params whose server never answers count as tried, so that the webhook becomes ready, and reading them fails.
+func TestSilentParams(t *testing.T) {
+	t.Parallel()
+	w := &watchedParams{store: newParamStore(nil), tried: make(chan struct{})}
+	p := &Params{Log: logr.Discard(), watched: map[paramKey]*watchedParams{w.paramKey: w}}
+	l := &paramLister{client: silent{}, watched: w, params: p, timeout: time.Millisecond}
+	if _, err := l.ListWithContext(t.Context(), metav1.ListOptions{}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the list ended with %v", err)
+	}
+	if !p.Tried() || w.failure.Load() == nil {
+		t.Errorf("tried %t, failure %v", p.Tried(), w.failure.Load())
 	}
 }
