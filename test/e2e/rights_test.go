@@ -115,6 +115,8 @@ var unseen = map[string]string{
 	"kiln-controller: create rbac.authorization.k8s.io rolebindings":                   inPods,
 	"kiln-controller: delete rbac.authorization.k8s.io rolebindings":                   inPods,
 	"kiln-controller: list nodes":                                                      inPods,
+	"kiln-controller: watch storage.k8s.io storageclasses":                             inPods,
+	"kiln-webhook: watch storage.k8s.io storageclasses":                                inPods,
 	"kiln-controller: watch nodes":                                                     inPods,
 	"kiln-controller: list resourcequotas":                                             inPods,
 	"kiln-controller: patch persistentvolumeclaims":                                    withCSI,
