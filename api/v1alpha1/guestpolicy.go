@@ -122,6 +122,8 @@ type GuestPolicySpec struct {
 	// does not answer. Default: Fail.
 	// +kubebuilder:validation:Enum=Fail;Ignore
 	FailurePolicy GuestPolicyFailure `json:"failurePolicy,omitempty"`
+	// exceptions says which GuestPolicyExceptions of namespaces have an effect. Default: none.
+	Exceptions *GuestPolicyExceptions `json:"exceptions,omitempty"`
 }
 
 // GuestPolicyParamKind is the kind of the params of a policy.
@@ -235,6 +237,11 @@ type GuestPolicyVariable struct {
 
 // GuestPolicyValidation is an expression that must be true.
 type GuestPolicyValidation struct {
+	// name identifies the validation for GuestPolicyExceptions. It is unique in the policy.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	Name string `json:"name,omitempty"`
 	// expression is CEL of type bool.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=16384

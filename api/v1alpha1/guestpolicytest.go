@@ -43,6 +43,10 @@ type GuestPolicyCase struct {
 	Namespace string `json:"namespace,omitempty"`
 	// user is the account that sends the request, request.userInfo. It is in group system:authenticated, as all accounts.
 	User GuestPolicyUser `json:"user,omitempty"`
+	// now is the time of the request, by which GuestPolicyExceptions end. Default: the time of the test.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=date-time
+	Now *metav1.Time `json:"now,omitempty"`
 	// expect is the answer.
 	Expect GuestPolicyAnswer `json:"expect"`
 	// message is a part of the message of a violation, matches a regular expression (RE2) for it, and field the path of its cause. One violation
@@ -74,6 +78,8 @@ const (
 	PolicyWarns GuestPolicyAnswer = "warned"
 	// PolicyAudits means that a validation is violated, and only the audit event reports it.
 	PolicyAudits GuestPolicyAnswer = "audited"
+	// PolicyExcepts means that a validation is violated, and that a GuestPolicyException permits each violation that would be denied.
+	PolicyExcepts GuestPolicyAnswer = "excepted"
 	// PolicyBreaks means that an expression fails when it is evaluated.
 	PolicyBreaks GuestPolicyAnswer = "failed"
 )

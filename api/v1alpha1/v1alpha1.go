@@ -21,6 +21,7 @@ var (
 		scheme.AddKnownTypes(GroupVersion, &HostProfile{}, &HostProfileList{}, &GuestHardware{}, &GuestHardwareList{},
 			&GuestPod{}, &GuestPodList{},
 			&GuestProfile{}, &GuestProfileList{}, &ClusterGuestProfile{}, &ClusterGuestProfileList{}, &GuestPolicy{}, &GuestPolicyList{},
+			&GuestPolicyException{}, &GuestPolicyExceptionList{},
 			&FrontendProfile{}, &FrontendProfileList{})
 		metav1.AddToGroupVersion(scheme, GroupVersion)
 		return nil

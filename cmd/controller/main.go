@@ -134,6 +134,7 @@ func runController(ctx context.Context, o options) error {
 	if err := errors.Join((&hostprofile.Controller{Client: conditions, Pods: o.guests.runtime == runtimePod}).Register(engine),
 		(&frontendprofile.Controller{Client: conditions}).Register(engine),
 		policies.Register(engine),
+		(&guestpolicy.ExceptionController{Client: conditions, Events: engine.GetEventRecorder("kiln")}).Register(engine),
 		(&guestprofile.Controller{Client: conditions, Cached: engine.GetCache(), Configuration: engine.Configuration.Now}).Register(engine)); err != nil {
 		return err
 	}
@@ -191,7 +192,7 @@ func (o options) addKubeVirt(ctx context.Context, engine *command.Engine, machin
 	added := &guestcontroller.Controller{Client: machines.Client, Live: machines.Live, Events: machines.Events, Now: machines.Now,
 		Namespaces: machines.Namespaces,
 		Reviewer: review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now, Policies: policies.Now,
-			Params: policies.Params.Source, Stored: true}}
+			Params: policies.Params.Source, Exceptions: policies.Exceptions.Of, Stored: true}}
 	machines.KubeVirt, policies.Changed = added, added.PoliciesChanged
 	return policies.Follow(ctx, engine.GetCache())
 }

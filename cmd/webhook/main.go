@@ -62,7 +62,7 @@ func runWebhook(ctx context.Context, o options) error {
 	// Admission writes revisions directly, because the VM that it admits must not be stored before its revisions.
 	server := &admission.Server{
 		Reviewer: review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now, Policies: policies.Now,
-			Params: policies.Params.Source, Judged: policies.Count, KubeVirt: virtcontroller.Completer{Hook: o.hook}},
+			Params: policies.Params.Source, Exceptions: policies.Exceptions.Of, Judged: policies.Count, KubeVirt: virtcontroller.Completer{Hook: o.hook}},
 		LauncherHook: o.hook,
 		ParamSchema:  policies.Schema,
 		MayRead:      admission.AccessReview(engine.Live),

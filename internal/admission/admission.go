@@ -53,6 +53,8 @@ const (
 	ValidatePreference   = "/validate/preferences"
 	ValidateHardware     = "/validate/guesthardwares"
 	ValidatePolicy       = "/validate/guestpolicies"
+	MutateException      = "/mutate/guestpolicyexceptions"
+	ValidateException    = "/validate/guestpolicyexceptions"
 	ValidateProfile      = "/validate/guestprofiles"
 	MutateRestore        = "/mutate/virtualmachinerestores"
 	MutateClone          = "/mutate/virtualmachineclones"
@@ -80,6 +82,8 @@ func (s *Server) Hooks() map[string]Hook {
 		ValidatePreference:   s.withinQuota(validatePreference),
 		ValidateHardware:     validateHardware,
 		ValidatePolicy:       s.validatePolicy,
+		MutateException:      skipUnreadable(s.mutateException),
+		ValidateException:    s.withinQuota(s.validateException),
 		ValidateProfile:      s.withinQuota(s.validateProfile),
 		MutateRestore:        skipUnreadable(s.mutateRestore),
 		MutateClone:          skipUnreadable(s.mutateClone),

@@ -25,6 +25,7 @@ type quota struct{ objects, bytes int }
 var quotas = map[string]quota{
 	v1alpha1.KindGuestProfile:                            {256, 2 << 20}, // as many may select one VM
 	v1.VirtualMachineInstancePresetGroupVersionKind.Kind: {256, 2 << 20},
+	v1alpha1.KindGuestPolicyException:                    {1000, 4 << 20},
 	instancetype.Kinds.Namespaced:                        {1000, 4 << 20},
 	instancetype.PreferenceKinds.Namespaced:              {1000, 4 << 20},
 	// The controller's cache has only the metadata of these kinds (command.Slim), so that their number bounds their bytes. Kiln does not delete objects of

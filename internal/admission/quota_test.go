@@ -18,6 +18,9 @@ func ofKind(kind, name string, bytes int) string {
 	switch kind {
 	case "GuestProfile":
 		group = "kilnvm.io/v1alpha1"
+	case "GuestPolicyException":
+		group = "kilnvm.io/v1alpha1"
+		spec = `{policies: [{name: p}], virtualMachines: {names: [a]}, reason: a test, expires: "2099-01-01T00:00:00Z"}`
 	case "VirtualMachineInstancePreset":
 		group, spec = "kubevirt.io/v1", "{selector: {}, domain: {devices: {}, cpu: {cores: 1}}}"
 	case "VirtualMachineInstancetype":
@@ -33,6 +36,7 @@ func TestQuotas(t *testing.T) {
 	for kind, path := range map[string]string{
 		"GuestProfile": ValidateProfile, "VirtualMachineInstancePreset": ValidatePreset,
 		"VirtualMachineInstancetype": ValidateInstancetype, "VirtualMachinePreference": ValidatePreference,
+		"GuestPolicyException": ValidateException,
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()

@@ -22,7 +22,7 @@ import (
 // usage is the number of objects of a kind in a namespace, and their bytes of JSON without managed fields and status.
 type usage struct{ objects, bytes int }
 
-// cachedUsage returns the usage of a kind of instancetypes, preferences, presets or profiles in a namespace, from the cache. It does not count the object of
+// cachedUsage returns the usage of a kind of instancetypes, preferences, presets, exceptions or profiles in a namespace, from the cache. It does not count the object of
 // the given name.
 func cachedUsage(ctx context.Context, resolver resolve.Resolver, kind, namespace, without string) (used usage, err error) {
 	if kind == v1.VirtualMachineInstancePresetGroupVersionKind.Kind {
@@ -41,6 +41,9 @@ func cachedUsage(ctx context.Context, resolver resolve.Resolver, kind, namespace
 			used.objects, used.bytes = used.objects+1, used.bytes+len(text)
 		}
 		return used, nil
+	}
+	if kind == v1alpha1.KindGuestPolicyException {
+		return exceptionUsage(ctx, resolver.Cached, namespace, without)
 	}
 	of := v1beta1.SchemeGroupVersion.String()
 	if kind == v1alpha1.KindGuestProfile {
@@ -90,5 +93,24 @@ func revisionUsage(ctx context.Context, cached client.Reader, drafts []revision.
 		used.bytes += len(list.Items[i].Data.Raw)
 	}
 	used.objects = len(list.Items) + added
+	return used, nil
+}
+
+// exceptionUsage is cachedUsage of GuestPolicyExceptions, of which the cache has typed objects.
+func exceptionUsage(ctx context.Context, cached client.Reader, namespace, without string) (used usage, err error) {
+	var all v1alpha1.GuestPolicyExceptionList
+	if err := cached.List(ctx, &all, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return usage{}, fmt.Errorf("listing the GuestPolicyExceptions of namespace '%s': %w", namespace, err)
+	}
+	for i := range all.Items {
+		if all.Items[i].Name == without {
+			continue
+		}
+		text, err := json.Marshal([]any{all.Items[i].Spec, all.Items[i].Labels, all.Items[i].Annotations})
+		if err != nil {
+			return usage{}, err
+		}
+		used.objects, used.bytes = used.objects+1, used.bytes+len(text)
+	}
 	return used, nil
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,10 +12,12 @@ import (
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -159,5 +162,32 @@ func TestWhatTheClusterRefuses(t *testing.T) {
 		} else if out.Len() > 0 || !strings.Contains(errOut.String(), "spec.template: Required value") {
 			t.Errorf("in words: %s%s", out, errOut)
 		}
+	}
+}
+
+// TestEachAnswerHasAKind: each command with -o json names the kind of its documents, except those that print objects of an API, and version,
+// which prints the fields of the build.
+func TestEachAnswerHasAKind(t *testing.T) {
+	t.Parallel()
+	objects := []string{"kiln expand", "kiln capture", "kiln create vm", "kiln create instancetype", "kiln create preference", "kiln version"}
+	seen := 0
+	var visit func(*cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		for _, below := range cmd.Commands() {
+			visit(below)
+		}
+		flag := cmd.Flags().Lookup("output")
+		if !cmd.Runnable() || flag == nil || !strings.Contains(flag.Usage+flag.Value.Type(), "json") {
+			return
+		}
+		seen++
+		path := strings.TrimPrefix(cmd.CommandPath(), "kubectl ")
+		if cmd.Annotations[cmdutil.AnnotationAnswer] == "" && !slices.Contains(objects, path) {
+			t.Errorf("'%s -o json' has documents without a kind", path)
+		}
+	}
+	visit(Command(genericiooptions.IOStreams{}))
+	if seen < 15 {
+		t.Errorf("%d commands with -o json, want at least 15", seen)
 	}
 }

@@ -23,7 +23,7 @@ func policyCommand(s *cmdutil.Session) *cobra.Command {
 		Example: "  kubectl kiln policy test policies/\n" +
 			"  kubectl kiln policy audit -A --policy policies/",
 	}
-	cmd.AddCommand(policyAuditCommand(s), policyCompileCommand(s), policyTestCommand(s), policyWhyCommand(s))
+	cmd.AddCommand(policyApproveCommand(s), policyAuditCommand(s), policyCompileCommand(s), policyTestCommand(s), policyWhyCommand(s))
 	cmdutil.RefuseUnknown(cmd)
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/policyaudit"
+	"github.com/kilnvm/kiln/pkg/policy"
 	"github.com/spf13/cobra"
 )
 
@@ -84,7 +85,8 @@ func (o *policyAuditRun) runAudit(ctx context.Context, everywhere bool) (policya
 // printAudit prints one line for each violation, and the counts on standard error. It returns ErrUnanswered if an object could not be judged, and otherwise
 // ErrRejected if there is a violation. It replaces control characters, because policies and VMs contain the messages.
 func (o *policyAuditRun) printAudit(a policyaudit.Audit) (outcome error) {
-	if len(a.Violations) > 0 {
+	unpermitted := func(v policyaudit.Violation) bool { return v.Exception == "" }
+	if slices.ContainsFunc(a.Violations, unpermitted) {
 		outcome = cmdutil.ErrRejected
 	}
 	if len(a.Unjudged) > 0 {
@@ -103,6 +105,9 @@ func (o *policyAuditRun) printAudit(a policyaudit.Audit) (outcome error) {
 		var actions []string
 		for _, action := range v.Actions {
 			actions = append(actions, string(action))
+		}
+		if v.Exception != "" {
+			message += fmt.Sprintf(" (permitted until %s by %s)", policy.FormatExpiry(v.Until.Time), v.Exception)
 		}
 		if v.Failed {
 			actions = append(actions, "the policy cannot be evaluated")
@@ -124,8 +129,22 @@ func (o *policyAuditRun) printAudit(a policyaudit.Audit) (outcome error) {
 	if len(a.Policies) != 1 {
 		policies = fmt.Sprintf("%d policies", len(a.Policies))
 	}
-	fmt.Fprintf(o.ErrOut, "%s by %s: %s\n", cmdutil.Counted(a.Judged, "object"), policies, cmdutil.Counted(len(a.Violations), "violation"))
+	found := cmdutil.Counted(len(a.Violations), "violation")
+	if excepted := len(a.Violations) - countFunc(a.Violations, unpermitted); excepted > 0 {
+		found += fmt.Sprintf(", %d of them permitted by GuestPolicyExceptions", excepted)
+	}
+	fmt.Fprintf(o.ErrOut, "%s by %s: %s\n", cmdutil.Counted(a.Judged, "object"), policies, found)
 	return outcome
+}
+
+// countFunc returns the number of violations for which a function is true.
+func countFunc(all []policyaudit.Violation, is func(policyaudit.Violation) bool) (n int) {
+	for _, v := range all {
+		if is(v) {
+			n++
+		}
+	}
+	return n
 }
 
 // shortKind returns the short name of a kind that policies judge, which kubectl accepts.

@@ -127,7 +127,7 @@ func TestPolicyWhy(t *testing.T) {
 	rows := strings.Fields(got.out)
 	text := strings.Join(rows, " ")
 	for _, want := range []string{
-		"VirtualMachine default/web POLICY CREATE EDIT OF THE GUEST OTHER EDIT MESSAGE",
+		"VirtualMachine default/web POLICY CREATE EDIT OF THE GUEST OTHER EDIT EXCEPTIONS MESSAGE",
 		"audits audited audited audited at most 2 cores, not 4",
 		"creates refused not judged not judged at most 2 cores, not 4",
 		"denies refused refused warned at most 2 cores, not 4",

@@ -41,12 +41,13 @@ func policyWhyCommand(s *cmdutil.Session) *cobra.Command {
 			case len(all[0].Policies) == 0 && o.Bench.PoliciesForbidden:
 				return errors.New("you may not list GuestPolicies: name files with --policy")
 			}
-			return o.printWhy(all)
+			return o.List(func() error { return o.printWhy(all) })
 		},
 	}
 	o.AddInputs(cmd)
 	o.AddPolicies(cmd)
 	o.AddOutput(cmd, "table", "table", "json", "yaml")
+	o.Answers(cmd, "PolicyWhy", policyaudit.Why{})
 	return cmd
 }
 
@@ -65,9 +66,9 @@ func (o *policyWhyRun) printWhy(all []policyaudit.Why) error {
 			continue
 		}
 		table := tabwriter.NewWriter(o.Out, 0, 0, 3, ' ', 0)
-		fmt.Fprintln(table, "POLICY\tCREATE\tEDIT OF THE GUEST\tOTHER EDIT\tMESSAGE")
+		fmt.Fprintln(table, "POLICY\tCREATE\tEDIT OF THE GUEST\tOTHER EDIT\tEXCEPTIONS\tMESSAGE")
 		for _, p := range why.Policies {
-			cells := []string{p.Policy, string(p.Create), string(p.EditGuest), string(p.EditRest), strings.Join(p.Messages, "; ")}
+			cells := []string{p.Policy, string(p.Create), string(p.EditGuest), string(p.EditRest), strings.Join(p.Exceptions, ", "), strings.Join(p.Messages, "; ")}
 			for i := range cells {
 				cells[i] = cmdutil.Printable(cells[i])
 			}

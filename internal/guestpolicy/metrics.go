@@ -18,6 +18,8 @@ const (
 const (
 	// forgiven is a violation in an update that does not change the VMI: the stored VM violates the policy, too.
 	forgiven = "Forgiven"
+	// excepted is a violation that a GuestPolicyException permits.
+	excepted = "Excepted"
 	// failed is an expression that failed when it was evaluated, or a policy that does not compile.
 	failed = "Failed"
 )
@@ -26,12 +28,16 @@ const (
 // counts once for each of them.
 var Violations = prometheus.NewCounterVec(prometheus.CounterOpts{
 	Name: "kiln_guest_policy_violations_total",
-	Help: "Violations and failures of GuestPolicies by policy and action: Deny, Warn, Audit, Forgiven or Failed.",
+	Help: "Violations and failures of GuestPolicies by policy and action: Deny, Warn, Audit, Forgiven, Excepted or Failed.",
 }, []string{labelPolicy, labelAction})
 
 // Count counts the result of a review in Violations.
 func (*Set) Count(result policy.Result) {
 	for _, violation := range result.Violations {
+		if violation.Exception != "" {
+			Violations.WithLabelValues(violation.Policy, excepted).Inc()
+			continue
+		}
 		for _, action := range violation.Actions {
 			counted := string(action)
 			if action == v1alpha1.PolicyDeny && !slices.Contains(result.Errors, violation.Err) {

@@ -35,6 +35,8 @@ type Set struct {
 	Changed func()
 	// Params keeps the params of the policies; nil if policies with params fail.
 	Params *Params
+	// Exceptions are the exceptions from the policies; nil if there are none.
+	Exceptions *Exceptions
 	// Schema returns the schema of a paramKind, or nil; nil if params have no types.
 	Schema func(v1alpha1.GuestPolicyParamKind) (*spec.Schema, error)
 
@@ -47,6 +49,7 @@ type Set struct {
 	tried    atomic.Bool
 	// waiting means that renewPolicies is about to be called.
 	waiting atomic.Bool
+	stale   staleNames
 }
 
 // NewSet returns a set that reads the params of policies, and their types, from a cluster.
@@ -60,29 +63,61 @@ func NewSet(config *rest.Config, by *http.Client, mapper meta.RESTMapper, log lo
 		return nil, err
 	}
 	schemas := &Schemas{Discovery: discovered}
-	s := &Set{Log: log, Params: &Params{Client: params, Mapper: mapper, Log: log}, Schema: schemas.Of}
-	s.Params.Changed = s.paramsChanged
+	s := &Set{Log: log, Params: &Params{Client: params, Mapper: mapper, Log: log}, Exceptions: &Exceptions{}, Schema: schemas.Of}
+	s.Params.Changed = func() { s.inputsChanged() }
+	s.Exceptions.Changed = s.inputsChanged
 	return s, nil
 }
 
-// paramsDelay is the time in which changes of params cause one call of Changed: a tenant may write params all the time.
-const paramsDelay = 30 * time.Second
+// inputsDelay is the time in which changes of params and exceptions cause one call of Changed: a tenant may write them all the time.
+const inputsDelay = 30 * time.Second
 
-// paramsChanged has Now return other policies, because these say something else with other params. It does nothing if nobody waits for changes of policies.
-func (s *Set) paramsChanged() {
-	if s.Changed == nil || s.waiting.Swap(true) {
+// inputsChanged has Now return other policies, because these say something else with other params or exceptions: policies with params, and those of the names.
+// It does nothing if nobody waits for changes of policies.
+func (s *Set) inputsChanged(policies ...string) {
+	if s.Changed == nil {
 		return
 	}
-	time.AfterFunc(paramsDelay, s.renewPolicies)
+	s.stale.add(policies)
+	if !s.waiting.Swap(true) {
+		time.AfterFunc(inputsDelay, s.renewPolicies)
+	}
 }
 
-// renewPolicies replaces each policy with params by a copy.
+// staleNames are names of policies whose exceptions have changed.
+type staleNames struct {
+	lock  sync.Mutex
+	names map[string]bool
+}
+
+func (n *staleNames) add(names []string) {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	if n.names == nil {
+		n.names = map[string]bool{}
+	}
+	for _, name := range names {
+		n.names[name] = true
+	}
+}
+
+// take returns the names, and forgets them.
+func (n *staleNames) take() map[string]bool {
+	n.lock.Lock()
+	defer n.lock.Unlock()
+	names := n.names
+	n.names = nil
+	return names
+}
+
+// renewPolicies replaces each policy with params or changed exceptions by a copy.
 func (s *Set) renewPolicies() {
 	s.waiting.Store(false)
+	stale := s.stale.take()
 	s.lock.Lock()
 	defer s.lock.Unlock()
 	for name, was := range s.compiled {
-		if was.of != nil {
+		if was.of != nil || stale[name] {
 			renewed := *was.policy
 			was.policy = &renewed
 			s.compiled[name] = was
@@ -115,6 +150,11 @@ func (s *Set) Follow(ctx context.Context, informers cache.Informers) error {
 		return err
 	}
 	s.synced = registered.HasSynced
+	if s.Exceptions != nil {
+		if err := s.Exceptions.Follow(ctx, informers); err != nil {
+			return err
+		}
+	}
 	if s.Schema != nil {
 		go s.refreshSchemas(ctx)
 	}
@@ -127,7 +167,7 @@ var errNotSynced = errors.New("the GuestPolicies of the cluster have not been re
 
 // Now returns the current policies in the order of their names. It does not call the API server. The caller must not change the slice.
 func (s *Set) Now() ([]*policy.Policy, error) {
-	if s.synced == nil || !s.synced() {
+	if s.synced == nil || !s.synced() || s.Exceptions != nil && !s.Exceptions.Synced() {
 		return nil, errNotSynced
 	}
 	if s.Params != nil && !s.tried.Load() {

@@ -2,7 +2,6 @@ package review
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -14,13 +13,10 @@ func (r Reviewer) judgeLifecycles(reviewed *VM) (refused field.ErrorList) {
 	if len(reviewed.Resolved.Current) == 0 {
 		return nil
 	}
-	now := time.Now
-	if r.Now != nil {
-		now = r.Now
-	}
+	now := r.now()
 	warn := func(text string) { reviewed.Resolved.Warnings = append(reviewed.Resolved.Warnings, text) }
 	for _, current := range reviewed.Resolved.Current {
-		read := instancetype.ReadLifecycle(current.Object, now())
+		read := instancetype.ReadLifecycle(current.Object, now)
 		for _, warning := range read.Warnings() {
 			warn(fmt.Sprintf("%s: %s", current.Source, warning))
 		}

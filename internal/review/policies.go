@@ -34,6 +34,14 @@ func (r Reviewer) params(ctx context.Context) policy.ParamSource {
 	return r.Params(ctx)
 }
 
+// now returns the current time.
+func (r Reviewer) now() time.Time {
+	if r.Now == nil {
+		return time.Now()
+	}
+	return r.Now()
+}
+
 // judgeVMByPolicies adds the result of the policies for a VM to its verdict.
 func (r Reviewer) judgeVMByPolicies(ctx context.Context, reviewed *VM, asker Asker) error {
 	policies, err := r.currentPolicies()
@@ -61,7 +69,7 @@ func (r Reviewer) judgeVMByPolicies(ctx context.Context, reviewed *VM, asker Ask
 func (r Reviewer) vmRequest(ctx context.Context, reviewed *VM, asker Asker) (*policy.Request, error) {
 	request := &policy.Request{
 		Operation: v1alpha1.PolicyCreate, Resource: v1alpha1.PolicyVirtualMachines, Object: reviewed.given, User: asker.User, DryRun: asker.DryRun,
-		Params: r.params(ctx),
+		Params: r.params(ctx), Exceptions: r.Exceptions, Now: r.now(),
 	}
 	if reviewed.old != nil {
 		request.Operation, request.OldObject = v1alpha1.PolicyUpdate, reviewed.old
@@ -95,6 +103,7 @@ func (r Reviewer) judgeVMIByPolicies(ctx context.Context, reviewed *VMI, asker A
 	request := &policy.Request{
 		Operation: v1alpha1.PolicyCreate, Resource: v1alpha1.PolicyVirtualMachineInstances,
 		Object: reviewed.Explicit, Guest: reviewed.Explicit, User: asker.User, DryRun: asker.DryRun, Params: r.params(ctx),
+		Exceptions: r.Exceptions, Now: r.now(),
 	}
 	if err := r.addContext(ctx, request, reviewed.Resolved.Set); err != nil {
 		return err
@@ -136,6 +145,7 @@ func (r Reviewer) ReviewVMIUpdate(ctx context.Context, vmi, old *v1.VirtualMachi
 	request := &policy.Request{
 		Operation: v1alpha1.PolicyUpdate, Resource: v1alpha1.PolicyVirtualMachineInstances,
 		Object: vmi, OldObject: old, Guest: vmi, User: asker.User, DryRun: asker.DryRun, Params: r.params(ctx),
+		Exceptions: r.Exceptions, Now: r.now(),
 	}
 	if err := r.addContext(ctx, request, resolved.Set); err != nil {
 		return admit.Verdict{}, err
@@ -176,7 +186,7 @@ func evaluatePolicies(ctx context.Context, policies []*policy.Policy, request *p
 // addPolicyResult adds the result of policies to a verdict, and returns it. Violations of a stored object are warnings.
 func (r Reviewer) addPolicyResult(verdict *admit.Verdict, result policy.Result) policy.Result {
 	if r.Stored {
-		for _, err := range result.Errors {
+		for _, err := range result.Errors { // an exception has taken its violations from the errors
 			result.Warnings = append(result.Warnings, err.Detail)
 		}
 		result.Errors = nil

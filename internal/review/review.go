@@ -29,11 +29,13 @@ type Reviewer struct {
 	Policies func() ([]*policy.Policy, error)
 	// Params returns the source of the params of policies for one request; nil if policies with params cannot be evaluated.
 	Params func(context.Context) policy.ParamSource
+	// Exceptions returns the GuestPolicyExceptions of a namespace; nil if there are none.
+	Exceptions policy.ExceptionSource
 	// Judged is called with the result of the policies for an object, without the violations that were forgiven; nil to count nothing.
 	Judged func(policy.Result)
 	// KubeVirt completes the objects of KubeVirt's controllers; nil if they stay as they are.
 	KubeVirt KubeVirt
-	// Now returns the time by which instancetypes and preferences become obsolete; nil for the clock of this machine.
+	// Now returns the time by which instancetypes and preferences become obsolete, and exceptions end; nil for the clock of this machine.
 	Now func() time.Time
 	// EachEffect returns a warning for each field that has no effect in a pod. Without it, a review returns three, and the number of the others.
 	EachEffect bool

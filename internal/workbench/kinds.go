@@ -10,6 +10,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/policy"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -40,6 +41,7 @@ var judges = map[schema.GroupKind]func(stageOne, context.Context, *Reviewed, []b
 	{Group: v1alpha1.GroupVersion.Group, Kind: "HostProfile"}:                                stageOne.judgeHostProfile,
 	{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.KindFrontendProfile}:                 stageOne.judgeFrontendProfile,
 	{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.KindGuestPolicy}:                     stageOne.judgePolicy,
+	{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.KindGuestPolicyException}:            stageOne.judgeException,
 	{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.KindGuestProfile}:                    stageOne.judgeGuestProfile,
 	{Group: v1alpha1.GroupVersion.Group, Kind: v1alpha1.KindClusterGuestProfile}:             stageOne.judgeGuestProfile,
 	{Group: v1alpha1.GroupVersion.Group, Kind: "GuestHardware"}:                              stageOne.judgeHardware,
@@ -146,6 +148,19 @@ func (s stageOne) judgePolicy(ctx context.Context, r *Reviewed, raw []byte) erro
 	compiled, mistakes, err := compileAmong(ctx, r.Inputs, &object)
 	if err == nil {
 		r.Verdict.Errors, r.Verdict.Warnings = mistakes, compiled.Warnings()
+	}
+	return err
+}
+
+// judgeException judges a GuestPolicyException by the policies that it names. Who requests it is not known yet.
+func (s stageOne) judgeException(_ context.Context, r *Reviewed, raw []byte) error {
+	var object v1alpha1.GuestPolicyException
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return err
+	}
+	policies, err := s.reviewer.Policies()
+	if err == nil {
+		r.Verdict.Errors, r.Verdict.Warnings = policy.ExceptionRequestMistakes(policies, &object, s.bench.now())
 	}
 	return err
 }

@@ -77,7 +77,7 @@ var JudgedKinds = []string{v1.VirtualMachineGroupVersionKind.Kind, v1.VirtualMac
 
 // WithPolicies returns a bench with the configuration of b that judges the requests of a user only by these policies.
 func (b *Bench) WithPolicies(user authenticationv1.UserInfo, policies ...*policy.Policy) *Bench {
-	return &Bench{Config: b.Config, User: user, policies: &policies}
+	return &Bench{Config: b.Config, User: user, Now: b.Now, policies: &policies}
 }
 
 // ReviewForAudit reviews objects for an audit: as a create, or with updates each VM as an update that changes nothing of it. It is never strict, and does not

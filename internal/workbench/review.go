@@ -89,6 +89,7 @@ func (b *Bench) Review(ctx context.Context, in manifest.Inputs, old *v1.VirtualM
 	stage := stageOne{bench: b, old: old, reviewer: review.Reviewer{
 		Resolver: resolve.Resolver{Cached: in.Reader, OfFiles: !in.OfCluster}, Configuration: func() config.Cluster { return now.Cluster },
 		Policies: func() ([]*policy.Policy, error) { return policies, nil }, Params: paramsOf(in), KubeVirt: virtcontroller.Completer{}, EachEffect: true,
+		Exceptions: exceptionsOf(ctx, in), Now: b.Now,
 	}}
 	for _, object := range in.Named {
 		r := Reviewed{Object: object, Inputs: in, unrecorded: b.unrecorded, Verdict: admit.Verdict{Errors: object.Mistakes, Warnings: object.Warnings}}

@@ -5,6 +5,7 @@ package workbench
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
@@ -32,6 +33,8 @@ type Bench struct {
 	Strict bool
 	// Quiet leaves out the warnings about settings that the user may not read. Commands about objects of the cluster would repeat them at every call.
 	Quiet bool
+	// Now returns the time by which instancetypes become obsolete and GuestPolicyExceptions end; nil for the clock of this machine.
+	Now func() time.Time
 	// Stdin is read for a file that is named '-'.
 	Stdin io.Reader
 
@@ -48,6 +51,14 @@ type Bench struct {
 	unrecorded bool
 	// updates means that a VM is reviewed as an update that changes nothing of it.
 	updates bool
+}
+
+// now returns the current time.
+func (b *Bench) now() time.Time {
+	if b.Now == nil {
+		return time.Now()
+	}
+	return b.Now()
 }
 
 // ReadSettings reads the configuration and the HostProfiles of a cluster, and uses them for all later answers, also for objects of files. The

@@ -99,7 +99,9 @@ const kept = `- {op: add, path: /metadata/labels, value: {` + v1alpha1.LabelUnin
 const ownAPI = "github.com/kilnvm/kiln/api/v1alpha1"
 
 // ownDefinitions are Kiln's own kinds, by plural.
-var ownDefinitions = []string{"hostprofiles", "guesthardwares", "guestpods", "guestprofiles", "clusterguestprofiles", "guestpolicies", "frontendprofiles"}
+var ownDefinitions = []string{
+	"hostprofiles", "guesthardwares", "guestpods", "guestprofiles", "clusterguestprofiles", "guestpolicies", "guestpolicyexceptions", "frontendprofiles",
+}
 
 // writeOwnDefinitions writes DIR/PLURAL/PLURAL.yaml for each of Kiln's own kinds. Each has its own folder, because only these are applied in a cluster with
 // KubeVirt's definitions.

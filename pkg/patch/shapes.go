@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/internal/leaves"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -40,7 +41,8 @@ func (f fieldShape) inlinedShape() *shape {
 
 // shapes has every type that can be reached from the objects that admission patches. It does not change after the start.
 var shapes = shapesOf(reflect.TypeFor[v1.VirtualMachine](), reflect.TypeFor[v1.VirtualMachineInstance](),
-	reflect.TypeFor[snapshot.VirtualMachineRestore](), reflect.TypeFor[clone.VirtualMachineClone](), reflect.TypeFor[corev1.Pod]())
+	reflect.TypeFor[snapshot.VirtualMachineRestore](), reflect.TypeFor[clone.VirtualMachineClone](), reflect.TypeFor[corev1.Pod](),
+	reflect.TypeFor[v1alpha1.GuestPolicyException]())
 
 func shapesOf(roots ...reflect.Type) map[reflect.Type]*shape {
 	known := map[reflect.Type]*shape{}

@@ -64,6 +64,9 @@ func (p *Policy) checkForm(at *field.Path) (errs field.ErrorList) {
 	}
 	for i, v := range s.Validations {
 		below := at.Child("validations").Index(i)
+		if v.Name != "" {
+			f.checkName(below.Child("name"), v.Name)
+		}
 		f.checkLength(below.Child("expression"), v.Expression)
 		if v.MessageExpression != "" {
 			f.checkLength(below.Child("messageExpression"), v.MessageExpression)

@@ -28,6 +28,7 @@ func (p *Policy) checkWords(at *field.Path) (errs field.ErrorList) {
 		errs = append(errs, field.Invalid(at.Child("validationActions"), p.spec.ValidationActions, "Deny and Warn exclude each other"))
 	}
 	errs = append(errs, p.checkParams(at)...)
+	errs = append(errs, p.checkExceptions(at.Child("exceptions"))...)
 	errs = append(errs, checkWord(at.Child("failurePolicy"), p.spec.FailurePolicy, failures)...)
 	for i, v := range p.spec.Validations {
 		errs = append(errs, checkWord(at.Child("validations").Index(i).Child("reason"), v.Reason, reasons)...)

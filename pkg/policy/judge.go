@@ -29,7 +29,7 @@ type Result struct {
 	Warnings []string
 	// Selected are the names of the policies that select the object, also by their matchConditions.
 	Selected []string
-	// Audit are annotations for the audit event of the request. Keys are NAME/KEY for auditAnnotations of a policy, and ViolationsKey.
+	// Audit are annotations for the audit event of the request. Keys are NAME/KEY for auditAnnotations of a policy, ViolationsKey and ExceptionsKey.
 	Audit map[string]string
 	// Violations are the validations that are not true, whatever the actions of their policies, in the order of the policies.
 	Violations []Violation
@@ -47,7 +47,11 @@ type Result struct {
 // validation.policy.admission.k8s.io/validation_failure.
 const ViolationsKey = "validation_failure"
 
-// Bounds of that list, so that it is never cut within its JSON: at most so many violations, as in a ValidatingAdmissionPolicy, with messages of at
+// ExceptionsKey is the key in Result.Audit of the violations that a GuestPolicyException permits, whatever the actions of their policies: a list as that of
+// ViolationsKey.
+const ExceptionsKey = "exceptions"
+
+// Bounds of these lists, so that it is never cut within its JSON: at most so many violations, as in a ValidatingAdmissionPolicy, with messages of at
 // most so many bytes.
 const (
 	mostAudited        = 50
@@ -63,6 +67,9 @@ type Violation struct {
 	Validation int                          `json:"expressionIndex"`
 	Message    string                       `json:"message"`
 	Actions    []v1alpha1.GuestPolicyAction `json:"validationActions"`
+	// Exception is the GuestPolicyException by which the object may violate the validation, as NAMESPACE/NAME, and Until its end; empty if there is none.
+	Exception string       `json:"exception,omitempty"`
+	Until     *metav1.Time `json:"until,omitempty"`
 	// Err refuses the object if the policy denies.
 	Err *field.Error `json:"-"`
 }
@@ -94,6 +101,8 @@ type judge struct {
 	stop    stopping
 	input   *input
 	audited []Violation
+	// excepted are violations that an exception permits.
+	excepted []Violation
 }
 
 // newJudge returns a judgement that has not begun. Its caller must call cancel.
@@ -123,12 +132,19 @@ func Judge(interrupt <-chan struct{}, policies []*Policy, r *Request) Result {
 	if j == nil {
 		return Result{}
 	}
-	if len(j.audited) > 0 {
-		if written, err := json.Marshal(j.audited); err == nil {
-			j.addAuditAnnotation(ViolationsKey, string(written))
-		}
-	}
+	j.addAuditedViolations(ViolationsKey, j.audited)
+	j.addAuditedViolations(ExceptionsKey, j.excepted)
 	return *j.Result
+}
+
+// addAuditedViolations adds violations to the audit event.
+func (j *judge) addAuditedViolations(key string, violations []Violation) {
+	if len(violations) == 0 {
+		return
+	}
+	if written, err := json.Marshal(violations); err == nil {
+		j.addAuditAnnotation(key, string(written))
+	}
 }
 
 // judgePolicy evaluates one policy on the object, once with each of its params.

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/shorten"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -86,20 +89,39 @@ func (e *evaluation) reportViolation(i int) {
 	at, value := e.input.deepestExistingPath(e.validations[i].field)
 	found := Violation{Policy: e.policy.Name, Param: param, Validation: i, Message: message, Actions: e.policy.validationActions(),
 		Err: denialError(e.policy.spec.Validations[i].Reason, at, value, text)}
+	exception := e.exceptionFor(i)
+	if exception != nil {
+		found.Exception, found.Until = exception.Name, new(metav1.NewTime(exception.Expires()))
+		text = permittedText(text, exception)
+		e.excepted = appendAudited(e.excepted, found)
+	}
 	e.Violations = append(e.Violations, found)
 	for _, action := range found.Actions {
-		switch action {
-		case v1alpha1.PolicyDeny:
+		switch {
+		case action == v1alpha1.PolicyDeny && exception == nil:
 			e.Errors = append(e.Errors, found.Err)
-		case v1alpha1.PolicyWarn:
+		case action == v1alpha1.PolicyDeny, action == v1alpha1.PolicyWarn:
 			e.Warnings = append(e.Warnings, text)
-		case v1alpha1.PolicyAudit:
-			if len(e.audited) < mostAudited {
-				found.Message = printableLine(found.Message, mostAuditedMessage)
-				e.audited = append(e.audited, found)
-			}
+		case action == v1alpha1.PolicyAudit:
+			e.audited = appendAudited(e.audited, found)
 		}
 	}
+}
+
+// permittedText returns the warning of a violation that an exception permits. An API server may cut it after 256 characters: of a longer text the end is left
+// out, and not why the object is admitted.
+func permittedText(violation string, by *Exception) string {
+	suffix := fmt.Sprintf("; permitted until %s by GuestPolicyException '%s'", FormatExpiry(by.Expires()), shorten.Runes(by.Name, mostName))
+	return shorten.Runes(violation, 256-utf8.RuneCountInString(suffix)) + suffix
+}
+
+// appendAudited adds a violation to a list of the audit event, within its bounds.
+func appendAudited(list []Violation, found Violation) []Violation {
+	if len(list) == mostAudited {
+		return list
+	}
+	found.Message = printableLine(found.Message, mostAuditedMessage)
+	return append(list, found)
 }
 
 // withParam is the part of a message that names the param by which a policy is violated or fails.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"reflect"
+	"time"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -34,6 +35,9 @@ type Request struct {
 	DryRun    bool
 	// Params reads the params of policies; nil if they cannot be read. A policy with params fails then.
 	Params ParamSource
+	// Exceptions returns the exceptions of a namespace; nil if there are none. Now is the time by which they end.
+	Exceptions ExceptionSource
+	Now        time.Time
 }
 
 // request is the variable 'request', with the fields that a ValidatingAdmissionPolicy declares, except 'options'.

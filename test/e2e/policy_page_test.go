@@ -19,8 +19,11 @@ func TestPolicyFromAnEmptyFolder(t *testing.T) {
 		if strings.HasPrefix(script, "kubectl apply -f policies/u1.yaml") {
 			h.awaitPolicy()
 		}
+		if strings.HasPrefix(script, "kubectl kiln policy approve") {
+			h.awaitException()
+		}
 	})
-	if scripts != 13 || shown != 7 {
+	if scripts != 19 || shown != 10 {
 		t.Errorf("%d scripts and %d outputs: the page has another form than this test reads", scripts, shown)
 	}
 	if h.exists("guestpolicy", "u1-only") {
@@ -39,6 +42,20 @@ func (h shop) awaitPolicy() {
 		if row++; !strings.Contains(output, "GuestPolicy 'u1-only'") || denies != (status != 0) {
 			row = 0
 		}
+		return row == 4
+	})
+}
+
+// awaitException waits until the webhooks admit the VM of the page's exception.
+func (h shop) awaitException() {
+	h.Helper()
+	row := 0
+	h.eventually("the webhooks know the exception", func() bool {
+		if _, status := h.run("kubectl create --dry-run=server -f load.yaml"); status != 0 {
+			row = 0
+			return false
+		}
+		row++
 		return row == 4
 	})
 }

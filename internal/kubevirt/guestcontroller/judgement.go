@@ -83,6 +83,8 @@ type seenVM struct {
 	// judged is the time of the last judgement of this version; zero if there was none. refused is the result of the last judgement of the VM.
 	judged  time.Time
 	refused string
+	// until is when the first GuestPolicyException ends by which the VM is not refused; zero if there is none.
+	until time.Time
 }
 
 // version is what a judgement depends on, as far as the cache has it.
@@ -161,27 +163,31 @@ func (j *judge) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Resul
 		seen.version, seen.since, seen.judged = is, now, time.Time{}
 	}
 	switch wait := settles - now.Sub(seen.since); {
-	case !seen.judged.IsZero() && (seen.refused == "" || now.Sub(seen.judged) < judgedAgain):
+	case !seen.judged.IsZero() && (seen.refused == "" || now.Sub(seen.judged) < judgedAgain) && (seen.until.IsZero() || now.Before(seen.until)):
 	case wait > 0:
 		return ctrl.Result{RequeueAfter: wait}, nil
 	default:
-		refused, err := j.judgeVM(ctx, vm)
+		refused, until, err := j.judgeVM(ctx, vm)
 		if apierrors.IsConflict(err) { // the event of the newer version follows
 			return ctrl.Result{RequeueAfter: conflictRetry}, nil
 		}
 		if err != nil {
 			return ctrl.Result{}, err
 		}
-		seen.judged = now
+		seen.judged, seen.until = now, until
 		j.setRefused(seen, refused)
 	}
 	if err := j.reportRefusal(ctx, vm, seen.refused); err != nil {
 		return ctrl.Result{}, err
 	}
+	var again time.Duration // never
 	if seen.refused != "" {
-		return ctrl.Result{RequeueAfter: max(time.Second, judgedAgain-now.Sub(seen.judged))}, nil
+		again = max(time.Second, judgedAgain-now.Sub(seen.judged))
 	}
-	return ctrl.Result{}, nil
+	if left := seen.until.Sub(now); !seen.until.IsZero() && (again == 0 || left < again) {
+		again = max(time.Second, left)
+	}
+	return ctrl.Result{RequeueAfter: again}, nil
 }
 
 // notePolicies forgets all judgements if the policies have changed.
@@ -223,36 +229,46 @@ func versionOf(vm *v1.VirtualMachine) version {
 	return version{vm.UID, vm.Generation, sha256.Sum256(text)}
 }
 
-// judgeVM returns why admission would refuse a VM; empty if it would not.
-func (j *judge) judgeVM(ctx context.Context, cached *v1.VirtualMachine) (string, error) {
+// judgeVM returns why admission would refuse a VM; empty if it would not. until is when the first exception ends by which admission would not refuse it.
+func (j *judge) judgeVM(ctx context.Context, cached *v1.VirtualMachine) (refused string, until time.Time, err error) {
 	if err := j.limit.Wait(ctx); err != nil {
-		return "", err
+		return "", until, err
 	}
 	vm, err := objects.GetOrNil(ctx, j.live, client.ObjectKeyFromObject(cached), &v1.VirtualMachine{})
 	if err != nil {
-		return "", err
+		return "", until, err
 	}
 	if vm == nil || versionOf(vm) != versionOf(cached) {
-		return "", apierrors.NewConflict(v1.Resource("virtualmachines"), cached.Name, errors.New("it has changed since it was cached"))
+		return "", until, apierrors.NewConflict(v1.Resource("virtualmachines"), cached.Name, errors.New("it has changed since it was cached"))
 	}
 	// Nobody knows who wrote the VM last. A policy that reads the name of the account fails, which does not count.
 	asker := review.Asker{User: authenticationv1.UserInfo{Groups: []string{"system:authenticated"}}}
 	reviewed, err := j.reviewer.ReviewVM(ctx, vm, nil, asker)
 	var refusal *resolve.Refusal
 	if err != nil && !errors.As(err, &refusal) {
-		return "", err
+		return "", until, err
 	}
 	mistakes := slices.Clone(reviewed.Errors)
 	if refusal != nil {
 		mistakes = append(mistakes, refusal.Errors...)
 	}
-	return refusalText(append(mistakes, errorsOfDenials(reviewed.Policies)...)), nil
+	return refusalText(append(mistakes, errorsOfDenials(reviewed.Policies)...)), firstEnd(reviewed.Policies), nil
+}
+
+// firstEnd returns when the first exception of a result ends; zero if it has none.
+func firstEnd(result policy.Result) (first time.Time) {
+	for _, violation := range result.Violations {
+		if until := violation.Until; until != nil && (first.IsZero() || until.Time.Before(first)) {
+			first = until.Time
+		}
+	}
+	return first
 }
 
 // errorsOfDenials returns the errors of policies that deny. A review of a stored VM has none.
 func errorsOfDenials(result policy.Result) (errs field.ErrorList) {
 	for _, violation := range result.Violations {
-		if slices.Contains(violation.Actions, v1alpha1.PolicyDeny) {
+		if violation.Exception == "" && slices.Contains(violation.Actions, v1alpha1.PolicyDeny) {
 			errs = append(errs, violation.Err)
 		}
 	}

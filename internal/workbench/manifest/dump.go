@@ -143,6 +143,7 @@ var keptKinds = map[string]bool{
 	"DataSource": true, "DataVolume": true, "VolumeSnapshot": true, "PersistentVolumeClaim": true,
 	"ControllerRevision": true, "Namespace": true, "Deployment": true,
 	v1alpha1.KindGuestPolicy: true, v1alpha1.KindGuestProfile: true, v1alpha1.KindClusterGuestProfile: true, v1alpha1.KindFrontendProfile: true,
+	v1alpha1.KindGuestPolicyException: true,
 }
 
 // keyKind matches the lines of a document, or of an item of a list, that name a kind.

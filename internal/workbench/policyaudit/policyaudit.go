@@ -11,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -42,6 +43,9 @@ type Violation struct {
 	Field string `json:"field,omitempty"`
 	// Actions are the validationActions of the policy; empty if Failed.
 	Actions []v1alpha1.GuestPolicyAction `json:"validationActions"`
+	// Exception is the GuestPolicyException that permits the violation, as NAMESPACE/NAME, and Until its end; empty if there is none.
+	Exception string       `json:"exception,omitempty"`
+	Until     *metav1.Time `json:"until,omitempty"`
 	// Failed means that the policy could not be evaluated, and that its failurePolicy decides about the object.
 	Failed bool `json:"failed,omitempty"`
 }
@@ -131,9 +135,11 @@ func (a *Audit) addViolations(r workbench.Reviewed) {
 	a.Judged++
 	for _, v := range r.Policies.Violations {
 		violation.Policy, violation.Param, violation.Message, violation.Field, violation.Actions = v.Policy, v.Param, v.Message, v.Err.Field, v.Actions
+		violation.Exception, violation.Until = v.Exception, v.Until
 		a.Violations = append(a.Violations, violation)
 	}
 	violation.Failed, violation.Field, violation.Actions = true, "", []v1alpha1.GuestPolicyAction{}
+	violation.Exception, violation.Until = "", nil
 	for _, f := range r.Policies.Failures {
 		violation.Policy, violation.Param, violation.Message = f.Policy, f.Param, "failed: "+f.Message
 		a.Violations = append(a.Violations, violation)

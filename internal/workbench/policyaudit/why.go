@@ -20,6 +20,8 @@ const (
 	SayRefused Say = "refused"
 	SayWarned  Say = "warned"
 	SayAudited Say = "audited"
+	// SayExcepted means that a GuestPolicyException permits what would be refused.
+	SayExcepted Say = "excepted"
 )
 
 // Why is what the policies say about one VM or VMI.
@@ -41,6 +43,8 @@ type PolicyWhy struct {
 	EditRest  Say `json:"editRest"`
 	// Messages are the messages of violations and failures.
 	Messages []string `json:"messages"`
+	// Exceptions are the GuestPolicyExceptions by which the object may violate the policy, as NAMESPACE/NAME.
+	Exceptions []string `json:"exceptions"`
 }
 
 // Explain returns what each policy says about the VMs and VMIs among the named objects. A VMI is not edited: it is only judged as it is created.
@@ -79,7 +83,7 @@ func Explain(ctx context.Context, b *workbench.Bench, in manifest.Inputs) (all [
 
 // whyPolicy returns what a policy says, of the results for a creation and for an update.
 func whyPolicy(name string, created, edited policy.Result) PolicyWhy {
-	why := PolicyWhy{Policy: name, Create: sayOf(name, created), EditGuest: sayOf(name, edited), Messages: []string{}}
+	why := PolicyWhy{Policy: name, Create: sayOf(name, created), EditGuest: sayOf(name, edited), Messages: []string{}, Exceptions: []string{}}
 	if why.EditRest = why.EditGuest; why.EditRest == SayRefused {
 		why.EditRest = SayWarned // the object violates the policy already
 	}
@@ -87,6 +91,9 @@ func whyPolicy(name string, created, edited policy.Result) PolicyWhy {
 		for _, v := range result.Violations {
 			if v.Policy == name && !slices.Contains(why.Messages, v.Message) {
 				why.Messages = append(why.Messages, v.Message)
+			}
+			if v.Policy == name && v.Exception != "" && !slices.Contains(why.Exceptions, v.Exception) {
+				why.Exceptions = append(why.Exceptions, v.Exception)
 			}
 		}
 		for _, f := range result.Failures {
@@ -105,7 +112,7 @@ func sayOf(name string, result policy.Result) Say {
 	}
 	say := SayAllowed
 	stricter := func(than Say) {
-		order := []Say{SayAllowed, SayAudited, SayWarned, SayRefused}
+		order := []Say{SayAllowed, SayAudited, SayWarned, SayExcepted, SayRefused}
 		if slices.Index(order, than) > slices.Index(order, say) {
 			say = than
 		}
@@ -113,7 +120,11 @@ func sayOf(name string, result policy.Result) Say {
 	answers := map[v1alpha1.GuestPolicyAction]Say{v1alpha1.PolicyDeny: SayRefused, v1alpha1.PolicyWarn: SayWarned, v1alpha1.PolicyAudit: SayAudited}
 	for _, v := range result.Violations {
 		for _, action := range v.Actions {
-			if v.Policy == name {
+			switch {
+			case v.Policy != name:
+			case v.Exception != "" && action == v1alpha1.PolicyDeny:
+				stricter(SayExcepted)
+			default:
 				stricter(answers[action])
 			}
 		}

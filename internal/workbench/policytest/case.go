@@ -74,7 +74,8 @@ func expectedAnswer(c v1alpha1.GuestPolicyCase) Answer {
 
 // expectableAnswers are the answers that a case may expect.
 var expectableAnswers = []v1alpha1.GuestPolicyAnswer{
-	v1alpha1.PolicyAllows, v1alpha1.PolicyDenies, v1alpha1.PolicyWarns, v1alpha1.PolicyAudits, v1alpha1.PolicyBreaks,
+	v1alpha1.PolicyAllows, v1alpha1.PolicyDenies, v1alpha1.PolicyWarns, v1alpha1.PolicyAudits, v1alpha1.PolicyExcepts,
+	v1alpha1.PolicyBreaks,
 }
 
 // checkCase returns the mistake of a case itself; nil if it has none. others are the names of the cases before it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/objects"
@@ -42,6 +43,9 @@ func (j caseJudge) reviewCase(ctx context.Context, c v1alpha1.GuestPolicyCase) (
 		return none, fmt.Errorf("oldObject: %w", err)
 	}
 	bench := j.bench.WithPolicies(accountOf(c.User), j.policy.compiled)
+	if c.Now != nil {
+		bench.Now = func() time.Time { return c.Now.Time }
+	}
 	reviewed, err := bench.Review(ctx, j.reviewInputs(object, revisions...), old)
 	switch {
 	case err != nil:
@@ -118,7 +122,7 @@ const noValidation = math.MaxInt
 func answerOf(r workbench.Reviewed) (Answer, error) {
 	answer := Answer{Answer: v1alpha1.PolicyAllows, Violations: []Violation{}}
 	var others field.ErrorList
-	denied := false
+	denied, excepted := false, false
 	for _, e := range r.Verdict.Errors {
 		switch e.Origin {
 		case policy.RuleDenied:
@@ -132,6 +136,7 @@ func answerOf(r workbench.Reviewed) (Answer, error) {
 		return answer, fmt.Errorf("the object is refused whatever the policy says: %w", others.ToAggregate())
 	}
 	for _, v := range r.Policies.Violations {
+		excepted = excepted || v.Exception != ""
 		answer.Violations = append(answer.Violations, Violation{Param: v.Param, Message: v.Message, Field: v.Err.Field, validation: v.Validation})
 	}
 	for _, failure := range r.Policies.Failures {
@@ -142,6 +147,8 @@ func answerOf(r workbench.Reviewed) (Answer, error) {
 		answer.Answer = v1alpha1.PolicyBreaks
 	case denied:
 		answer.Answer = v1alpha1.PolicyDenies
+	case excepted:
+		answer.Answer = v1alpha1.PolicyExcepts
 	case len(r.Policies.Warnings) > 0:
 		answer.Answer = v1alpha1.PolicyWarns
 	case len(answer.Violations) > 0:

@@ -1,0 +1,110 @@
+package guestpolicy
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/policy"
+	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+)
+
+// Exceptions are the GuestPolicyExceptions of a cluster by namespace and policy. An informer updates them from one goroutine; reviews read them from many.
+type Exceptions struct {
+	// Changed is called with the names of the policies of an exception that has changed; nil if nobody needs to know.
+	Changed func(policies ...string)
+
+	lock     sync.RWMutex
+	byName   map[types.NamespacedName]*policy.Exception
+	byPolicy map[policyOfNamespace][]*policy.Exception
+	synced   func() bool
+}
+
+// policyOfNamespace is the key of exceptions.
+type policyOfNamespace struct{ namespace, policy string }
+
+// Follow starts an informer that keeps the exceptions current. It fails if the cluster does not serve the kind.
+func (x *Exceptions) Follow(ctx context.Context, informers cache.Informers) error {
+	informer, err := informers.GetInformer(ctx, &v1alpha1.GuestPolicyException{})
+	if err != nil {
+		return fmt.Errorf("watching GuestPolicyExceptions: %w; are the CustomResourceDefinitions of manifests/crds installed?", err)
+	}
+	registered, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: x.put, UpdateFunc: func(_, now any) { x.put(now) }, DeleteFunc: x.drop,
+	})
+	if err == nil {
+		x.synced = registered.HasSynced
+	}
+	return err
+}
+
+// Synced reports whether all exceptions that the cluster had at the start of the process are known. Reviews before that would refuse what they permit.
+func (x *Exceptions) Synced() bool { return x.synced != nil && x.synced() }
+
+// Of implements policy.ExceptionSource. The caller must not change the slice.
+func (x *Exceptions) Of(namespace, policy string) []*policy.Exception {
+	x.lock.RLock()
+	defer x.lock.RUnlock()
+	return x.byPolicy[policyOfNamespace{namespace, policy}]
+}
+
+// put adds an exception, or replaces it. Exceptions without an approval have no effect, so that they are not kept: everyone who may write VMs may write them.
+func (x *Exceptions) put(object any) {
+	of, ok := object.(*v1alpha1.GuestPolicyException)
+	if !ok {
+		return
+	}
+	var prepared *policy.Exception
+	if len(of.Status.Approvals) > 0 {
+		prepared = policy.NewException(of)
+	}
+	x.replace(types.NamespacedName{Namespace: of.Namespace, Name: of.Name}, prepared)
+}
+
+// drop removes an exception. If the informer has missed the deletion, it has only the key of the exception.
+func (x *Exceptions) drop(object any) {
+	key, err := toolscache.DeletionHandlingObjectToName(object)
+	if err == nil {
+		x.replace(types.NamespacedName(key), nil)
+	}
+}
+
+// replace sets the exception of a name; nil removes it.
+func (x *Exceptions) replace(key types.NamespacedName, is *policy.Exception) {
+	x.lock.Lock()
+	if x.byName == nil {
+		x.byName, x.byPolicy = map[types.NamespacedName]*policy.Exception{}, map[policyOfNamespace][]*policy.Exception{}
+	}
+	changed := map[string]bool{}
+	was := x.byName[key]
+	if was != nil {
+		for _, name := range was.Policies() {
+			of := policyOfNamespace{key.Namespace, name}
+			// Readers have the old slice: it must not be changed.
+			x.byPolicy[of] = slices.DeleteFunc(slices.Clone(x.byPolicy[of]), func(one *policy.Exception) bool { return one == was })
+			if len(x.byPolicy[of]) == 0 {
+				delete(x.byPolicy, of)
+			}
+			changed[name] = true
+		}
+		delete(x.byName, key)
+	}
+	if is != nil {
+		x.byName[key] = is
+		for _, name := range is.Policies() {
+			of := policyOfNamespace{key.Namespace, name}
+			x.byPolicy[of] = append(slices.Clone(x.byPolicy[of]), is)
+			slices.SortFunc(x.byPolicy[of], policy.CompareExceptions)
+			changed[name] = true
+		}
+	}
+	x.lock.Unlock()
+	if x.Changed != nil && len(changed) > 0 {
+		x.Changed(slices.Sorted(maps.Keys(changed))...)
+	}
+}
