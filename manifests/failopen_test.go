@@ -32,13 +32,17 @@ func TestFailurePolicies(t *testing.T) {
 	}{
 		{overlay: "rotation", kept: kept},
 		{overlay: "cert-manager", kept: kept},
-		{overlay: "beside-kubevirt", kept: keptBeside, waiting: []string{"guestpolicies.validate.kilnvm.io", "guestprofiles.validate.kilnvm.io"}},
+		{overlay: "beside-kubevirt", kept: keptBeside, waiting: []string{"exceptions.mutate.kilnvm.io", "exceptions.validate.kilnvm.io", "guestpolicies.validate.kilnvm.io",
+			"guestprofiles.validate.kilnvm.io"}},
 		{overlay: "beside-kubevirt", components: "%[1]s/beside-kubevirt/plugin", kept: keptBeside, waiting: []string{
-			"guestpolicies.validate.kilnvm.io", "guestprofiles.validate.kilnvm.io", "kubevirt.pods.mutate.kilnvm.io"}},
+			"exceptions.mutate.kilnvm.io", "exceptions.validate.kilnvm.io", "guestpolicies.validate.kilnvm.io",
+			"guestprofiles.validate.kilnvm.io", "kubevirt.pods.mutate.kilnvm.io"}},
 		{overlay: "fail-open", components: "%[1]s/beside-kubevirt", kept: keptBeside, rules: true, waiting: []string{
-			"guestpolicies.validate.kilnvm.io", "guestprofiles.validate.kilnvm.io"}},
+			"exceptions.mutate.kilnvm.io", "exceptions.validate.kilnvm.io", "guestpolicies.validate.kilnvm.io",
+			"guestprofiles.validate.kilnvm.io"}},
 		{overlay: "fail-open", kept: kept, rules: true, waiting: []string{
-			"guestpolicies.validate.kilnvm.io", "guestprofiles.validate.kilnvm.io", "virtualmachineinstances.mutate.kilnvm.io",
+			"exceptions.mutate.kilnvm.io", "exceptions.validate.kilnvm.io", "guestpolicies.validate.kilnvm.io",
+			"guestprofiles.validate.kilnvm.io", "virtualmachineinstances.mutate.kilnvm.io",
 			"restores.mutate.kilnvm.io", "restores.validate.kilnvm.io", "clones.mutate.kilnvm.io", "clones.validate.kilnvm.io"}},
 	} {
 		all := documents(t, kustomized(t, "resources: [%[1]s/overlays/"+test.overlay+"]\ncomponents: ["+test.components+"]\n"))
