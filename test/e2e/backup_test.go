@@ -1,100 +1,40 @@
 package e2e
 
 import (
-	"bytes"
-	"cmp"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/kilnvm/kiln/test/velero"
 )
 
-// velero is the account of the tool, and its entry in the list of accounts that may write revisions.
-const velero = "system:serviceaccount:velero:velero"
+// excluded are the resources that docs/how-to/upgrade.md leaves out of a restore.
+var excluded = []string{"pods", "virtualmachineinstances.kubevirt.io", "guestpods.kilnvm.io"}
 
-// Velero's order: these resources first, by pkg/cmd/server/config of Velero 1.17, then all others by 'resource.group'. It creates each object without status,
-// owner references, UID and other metadata of the API server, and with two labels (pkg/restore, resetMetadata and addRestoreLabels).
-var first = []string{"namespaces", "persistentvolumes", "persistentvolumeclaims", "serviceaccounts", "secrets", "configmaps", "limitranges", "pods",
-	"replicasets.apps", "endpoints", "services"}
-
-// excluded are the resources that docs/how-to/upgrade.md leaves out of a restore, and objects that each namespace has.
-var excluded = sets.New("pods", "virtualmachineinstances.kubevirt.io", "guestpods.kilnvm.io", "events", "events.events.k8s.io",
-	"serviceaccounts/default", "configmaps/kube-root-ca.crt")
-
-// saved is a namespace as Velero stores it: objects by 'resource.group'.
-type saved map[string][]unstructured.Unstructured
-
-// save reads all objects of a namespace, of every kind that the API server can list.
-func (s space) save() saved {
+// save reads all objects of the namespace.
+func (s space) save() velero.Backup {
 	s.Helper()
-	all := saved{}
-	for _, resource := range strings.Fields(s.must(s.kubectl("", "api-resources", "--namespaced", "--verbs=list", "-o", "name")).stdout) {
-		var list unstructured.UnstructuredList
-		if err := json.Unmarshal([]byte(s.must(s.kubectl("", "get", resource, "-o", "json")).stdout), &list); err != nil {
-			s.Fatal(err)
-		}
-		if len(list.Items) > 0 {
-			all[resource] = list.Items
-		}
+	all, err := velero.Save(func(args ...string) (string, error) {
+		out := s.kubectl("", args...)
+		return out.stdout, out.err
+	})
+	if err != nil {
+		s.Fatal(err)
 	}
 	return all
 }
 
 // restoreAll creates the objects in Velero's order, except objects of some resources. It returns the errors of the API server.
-func (s space) restoreAll(all saved, without ...string) string {
+func (s space) restoreAll(all velero.Backup, without ...string) string {
 	s.Helper()
-	resources := slices.SortedFunc(func(yield func(string) bool) {
-		for resource := range all {
-			if !yield(resource) {
-				return
-			}
-		}
-	}, func(a, b string) int {
-		rank := func(resource string) int {
-			if at := slices.Index(first, resource); at >= 0 {
-				return at
-			}
-			return len(first)
-		}
-		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
-	})
-	var out bytes.Buffer
-	for _, resource := range resources {
-		if excluded.Has(resource) || slices.Contains(without, resource) {
-			continue
-		}
-		for _, object := range all[resource] {
-			if excluded.Has(resource + "/" + object.GetName()) {
-				continue
-			}
-			object = *object.DeepCopy()
-			for _, reset := range []string{"generateName", "selfLink", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
-				"deletionGracePeriodSeconds", "ownerReferences", "managedFields"} {
-				unstructured.RemoveNestedField(object.Object, "metadata", reset)
-			}
-			unstructured.RemoveNestedField(object.Object, "status")
-			object.SetNamespace(s.name)
-			labels := object.GetLabels()
-			if labels == nil {
-				labels = map[string]string{}
-			}
-			labels["velero.io/backup-name"], labels["velero.io/restore-name"] = "nightly", "nightly-1"
-			object.SetLabels(labels)
-			fmt.Fprintf(&out, "---\n%s\n", mustJSON(s.T, &object))
-		}
+	text, err := all.Manifest(s.name, slices.Concat(excluded, without)...)
+	if err != nil {
+		s.Fatal(err)
 	}
-	var errs []string
-	for line := range strings.Lines(s.kubectl(out.String(), "create", "-f", "-", "--as="+velero).stderr) {
-		if !strings.HasPrefix(line, "Warning: ") { // Velero does not show them
-			errs = append(errs, line)
-		}
-	}
-	return strings.Join(errs, "")
+	return velero.Errors(s.kubectl(text, "create", "-f", "-", "--as="+velero.Account).stderr)
 }
 
 // veleroMay gives Velero's account the rights that it has by default, and Kiln's permission to write revisions.
@@ -102,7 +42,7 @@ func (s space) veleroMay() {
 	s.Helper()
 	s.must(s.kubectl("", "create", "clusterrolebinding", "velero", "--clusterrole=cluster-admin", "--serviceaccount=velero:velero"))
 	lines := s.must(s.kubectl("", "get", "configmap", "kiln-revision-writers", "-n", "kiln-system", "-o", "jsonpath={.data.writers}")).stdout
-	patch := mustJSON(s.T, &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"writers": lines + velero + "\n"}}})
+	patch := mustJSON(s.T, &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{"writers": lines + velero.Account + "\n"}}})
 	s.must(s.kubectl("", "patch", "configmap", "kiln-revision-writers", "-n", "kiln-system", "--type=merge", "-p", patch))
 }
 
