@@ -25,6 +25,7 @@ func newReport(facts []fact) (Report, error) {
 		Kernel:      t.onlyFact("kernel"),
 		Cmdline:     t.onlyFact("cmdline"),
 		Firmware:    t.onlyFact("firmware"),
+		SecureBoot:  t.onlyFact("secureboot") == "1",
 		ClockSource: t.onlyFact("clocksource"),
 		CPUModel:    t.areas["cpu"]["model"][""],
 		MemoryKiB:   t.parseNumber(t.areas["memory"]["total"]["kib"], 10),

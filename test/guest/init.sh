@@ -102,7 +102,16 @@ machine() {
 	fact kernel "$(uname -r)"
 	file cmdline /proc/cmdline
 	fact memory.total.kib "$(awk '/^MemTotal:/ {print $2}' /proc/meminfo)"
-	if [ -d /sys/firmware/efi ]; then fact firmware efi; else fact firmware bios; fi
+	if [ -d /sys/firmware/efi ]; then
+		fact firmware efi
+		vars=/sys/firmware/efi/efivars
+		mount -t efivarfs efivarfs "$vars"
+		# Behind four bytes of attributes: 1 if the firmware enforces Secure Boot. od cannot skip them, because these files cannot be sought in.
+		fact secureboot "$(od -An -tu1 "$vars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c" | awk '{print $5}')"
+		umount "$vars" # vault mounts it, too
+	else
+		fact firmware bios
+	fi
 	file clocksource /sys/devices/system/clocksource/clocksource0/current_clocksource
 	fact cpu.model "$(awk -F': ' '/^model name/ {print $2; exit}' /proc/cpuinfo)"
 	# cpuid is what differs between models; megahertz and bogomips differ from boot to boot.

@@ -23,6 +23,7 @@ type Report struct {
 	Kernel      string // release
 	Cmdline     string
 	Firmware    string // "bios" or "efi"
+	SecureBoot  bool   // the firmware enforces it
 	ClockSource string
 	CPUModel    string
 	CPUs        []CPU // those online

@@ -45,15 +45,16 @@ var shown = map[string][]string{
 	"node":       {"*"},
 	"pci": {"vendor", "device", "class", "subsystem_vendor", "subsystem_device", "revision", "bars", "interrupt", "capabilities", "vectors",
 		"slot", "port", "hotplug"},
-	"port":     {"name"},
-	"possible": {"*"},
-	"rng":      {"*"},
-	"serial":   {"*"},
-	"smbios":   {"*"}, // size and SHA-256 of the whole table
-	"tpm":      {"version"},
-	"usb":      {"vendor", "product", "name", "speed", "serial", "bcdDevice"},
-	"virtio":   {"device", "features"},
-	"watchdog": {"identity"},
+	"port":       {"name"},
+	"possible":   {"*"},
+	"rng":        {"*"},
+	"secureboot": {"*"},
+	"serial":     {"*"},
+	"smbios":     {"*"}, // size and SHA-256 of the whole table
+	"tpm":        {"version"},
+	"usb":        {"vendor", "product", "name", "speed", "serial", "bcdDevice"},
+	"virtio":     {"device", "features"},
+	"watchdog":   {"identity"},
 }
 
 // omitted are the facts that are not in the text, by area and field, with the reason.
