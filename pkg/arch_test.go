@@ -155,11 +155,15 @@ var neverLinked = []struct {
 	{admission, "libvirt.org/go/libvirtxml", "admission renders nothing"},
 	{servers, "github.com/sigstore/", "only kubectl-kiln verifies catalogs"},
 	{servers, "oras.land/", "only kubectl-kiln pulls and pushes catalogs"},
+	{page, "oras.land/", "a web page runs these commands, and has no registry"},
+	{page, "sigs.k8s.io/kustomize/", "a web page runs these commands, and builds no kustomization"},
+	{page, "k8s.io/cli-runtime/pkg/genericclioptions", "a web page runs these commands, and has no kubeconfig"},
 }
 
 var (
 	engine    = []string{"./pkg/..."}
 	admission = []string{"./cmd/webhook", "./pkg/admit", "./pkg/identity", "./pkg/patch", "./pkg/record", "./pkg/validate"}
+	page      = []string{"./internal/cli/guestcmd"}
 	servers   = []string{"./cmd/webhook", "./cmd/controller", "./cmd/apiserver", "./cmd/launcher"}
 )
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil/table"
 	"github.com/kilnvm/kiln/internal/workbench/audit"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/validate"
@@ -66,7 +67,7 @@ func (o *auditRun) makeAudit(ctx context.Context, everywhere bool) (*audit.Audit
 		}
 		return found, err
 	}
-	namespace, _, err := o.Cluster.ToRawKubeConfigLoader().Namespace()
+	namespace, err := o.Cluster.Namespace()
 	if err != nil {
 		return nil, err
 	}
@@ -147,9 +148,9 @@ func (o *auditRun) printRules(a *audit.Audit) error {
 		}
 		rows = append(rows, append(row, string(r.KubeVirt), r.Example, r.Field, r.Message))
 	}
-	columns := slices.Concat(cmdutil.Columns("RULE", "OBJECTS", "CREATE", "CHANGE", "START", "KUBEVIRT", "EXAMPLE"), cmdutil.WideColumns("FIELD"),
-		cmdutil.Columns("SAYS"))
-	return o.PrintTable(columns, rows)
+	columns := slices.Concat(table.Columns("RULE", "OBJECTS", "CREATE", "CHANGE", "START", "KUBEVIRT", "EXAMPLE"), table.WideColumns("FIELD"),
+		table.Columns("SAYS"))
+	return table.Print(&o.Printer, columns, rows)
 }
 
 // printCounts prints on standard error what was judged, what could not be, and where Kiln refuses less.

@@ -2,9 +2,10 @@ package cli
 
 import (
 	"errors"
-	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"strings"
 	"testing"
+
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 )
 
 // TestMorePartsThanAMachineHas: the command line counts as the webhook does, before it judges anything.

@@ -2,9 +2,10 @@ package cli
 
 import (
 	"encoding/json"
-	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"strings"
 	"testing"
+
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 )
 
 // offered is a catalog to choose from.

@@ -8,17 +8,20 @@ import (
 
 	"github.com/kilnvm/kiln/internal/cli/catalogcmd"
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/cli/guestcmd"
+	"github.com/kilnvm/kiln/internal/cli/kubectl"
 	"github.com/kilnvm/kiln/internal/cli/vmcmd"
 	"github.com/kilnvm/kiln/internal/version"
+	"github.com/kilnvm/kiln/internal/workbench/manifest/kustomization"
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
 // Command returns the root of the plugin's commands, which read from and write to the streams. The caller passes the error of Execute to
 // cmdutil.ExitStatus, and prints it unless cmdutil.Answered reports that it is printed.
-func Command(streams genericclioptions.IOStreams) *cobra.Command {
-	// true: the kubeconfig is read only once in a run.
-	s := &cmdutil.Session{IOStreams: streams, Cluster: genericclioptions.NewConfigFlags(true)}
+func Command(streams genericiooptions.IOStreams) *cobra.Command {
+	cluster := kubectl.NewFlags()
+	s := &cmdutil.Session{IOStreams: streams, Cluster: cluster, BuildKustomization: kustomization.Build}
 	s.ErrOut = cmdutil.Wrapped(streams.ErrOut) // text in each format of -o
 	root := &cobra.Command{
 		Use: "kubectl-kiln", Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl kiln", annotationStatus: status},
@@ -28,15 +31,15 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 		// main prints faults, and answers are already printed: cobra would print both again, with the usage.
 		SilenceUsage: true, SilenceErrors: true,
 	}
-	s.Cluster.AddFlags(root.PersistentFlags())
-	addGroup(root, "Check what boots", validateCommand(s), explainCommand(s), expandCommand(s), renderCommand(s), diffCommand(s), auditCommand(s),
-		catalogcmd.SchemaCommand(s))
+	cluster.AddTo(root.PersistentFlags())
+	addGroup(root, "Check what boots", guestcmd.ValidateCommand(s), guestcmd.ExplainCommand(s), guestcmd.ExpandCommand(s),
+		guestcmd.RenderCommand(s), guestcmd.DiffCommand(s), auditCommand(s), catalogcmd.SchemaCommand(s))
 	addGroup(root, "Catalogs, policies and new VMs", catalogcmd.Command(s), catalogcmd.InstancetypesCommand(s), catalogcmd.PreferencesCommand(s),
 		policyCommand(s), presetCommand(s), vmcmd.CreateCommand(s))
 	addGroup(root, "Pins and hardware of VMs", repinCommand(s), revisionsCommand(s), statesCommand(s), captureCommand(s))
 	addGroup(root, "Running VMs", append(vmcmd.ActionCommands(s), vmcmd.ConsoleCommand(s), vmcmd.VncCommand(s))...)
 	cmdutil.RefuseUnknown(root)
-	s.WrapConnectionErrors(root.Commands())
+	cluster.WrapConnectionErrors(root.Commands())
 	root.SetIn(streams.In)
 	out := cmdutil.Wrapped(streams.Out)
 	root.SetOut(out)
@@ -48,7 +51,7 @@ func Command(streams genericclioptions.IOStreams) *cobra.Command {
 	}
 	cmdutil.ExplainUsage(root)
 	completeVMs(s, root)
-	s.CompleteConnection(root)
+	cluster.Complete(root, s)
 	return root
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/cli/guestcmd"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -45,7 +46,7 @@ func TestStages(t *testing.T) {
 			}
 		}
 	}
-	for i, stage := range stages[:6] {
+	for i, stage := range guestcmd.Stages[:6] {
 		one := call(t, "", "expand", "-f", file, "--stage", stage)
 		if _, alone, _ := strings.Cut(one.out, "---\n"); strings.TrimPrefix(alone, "# VirtualMachine shop/web: "+stage+"\n") !=
 			strings.TrimPrefix(documents[i], "# VirtualMachine shop/web: "+stage+"\n") {

@@ -2,9 +2,10 @@ package cli
 
 import (
 	"encoding/json"
-	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"strings"
 	"testing"
+
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 )
 
 const preference = `apiVersion: instancetype.kubevirt.io/v1beta1

@@ -2,9 +2,10 @@ package cli
 
 import (
 	"fmt"
-	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"strings"
 	"testing"
+
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 )
 
 // TestMetadataIsJudged: every cause at once, with its field and line. The cluster's answers to the like are in test/e2e.

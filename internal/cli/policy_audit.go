@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil/table"
 	"github.com/kilnvm/kiln/internal/workbench/policyaudit"
 	"github.com/kilnvm/kiln/pkg/policy"
 	"github.com/spf13/cobra"
@@ -68,7 +69,7 @@ func (o *policyAuditRun) runAudit(ctx context.Context, everywhere bool) (policya
 		}
 		return policyaudit.OfFiles(ctx, &o.Bench, in)
 	}
-	namespace, _, err := o.Cluster.ToRawKubeConfigLoader().Namespace()
+	namespace, err := o.Cluster.Namespace()
 	if err != nil {
 		return policyaudit.Audit{}, err
 	}
@@ -118,8 +119,8 @@ func (o *policyAuditRun) printAudit(a policyaudit.Audit) (outcome error) {
 	if o.Output == "name" {
 		return errors.Join(o.PrintNames(slices.Compact(names)), outcome)
 	}
-	columns := slices.Concat(cmdutil.Columns("NAMESPACE", "NAME", "POLICY"), cmdutil.WideColumns("ACTIONS"), cmdutil.Columns("MESSAGE", "FIELD"))
-	if err := o.PrintTable(columns, rows); err != nil {
+	columns := slices.Concat(table.Columns("NAMESPACE", "NAME", "POLICY"), table.WideColumns("ACTIONS"), table.Columns("MESSAGE", "FIELD"))
+	if err := table.Print(&o.Printer, columns, rows); err != nil {
 		return err
 	}
 	for _, u := range a.Unjudged {

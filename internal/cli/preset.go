@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil/catalogsource"
 	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/internal/workbench/presetmigration"
@@ -107,7 +108,7 @@ func (m *migrateRun) readInputs(ctx context.Context) (manifest.Inputs, error) {
 		}
 		return m.Load(m.Files, nil)
 	}
-	namespace, _, err := m.Cluster.ToRawKubeConfigLoader().Namespace()
+	namespace, err := m.Cluster.Namespace()
 	if err != nil {
 		return manifest.Inputs{}, err
 	}
@@ -167,5 +168,5 @@ func (m *migrateRun) writeProfiles(done presetmigration.Result) error {
 		m.Warn(fmt.Sprintf("no preset has a profile: '%s' is not written", m.folder))
 		return nil
 	}
-	return cmdutil.WriteFolder(m.folder, files)
+	return catalogsource.WriteFolder(m.folder, files)
 }

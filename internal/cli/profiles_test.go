@@ -1,9 +1,10 @@
 package cli
 
 import (
-	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"strings"
 	"testing"
+
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 )
 
 const (

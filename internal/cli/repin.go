@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/cli/guestcmd"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
@@ -201,7 +202,7 @@ func (o *repinRun) printRepinned(r repin.Repinned) error {
 	o.printPin("profiles", r.Profiles)
 	o.printPin("configuration", r.Configuration)
 	fmt.Fprint(o.Out, "at the next start: ")
-	writeDifference(o.Out, r.Difference)
+	guestcmd.WriteDifference(o.Out, r.Difference)
 	return nil
 }
 

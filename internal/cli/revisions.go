@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil/table"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/spf13/cobra"
 )
@@ -36,7 +37,7 @@ func revisionsCommand(s *cmdutil.Session) *cobra.Command {
 	all := cmd.Flags().BoolP("all-namespaces", "A", false, "list revisions of all namespaces")
 	outdated := cmd.Flags().Bool("outdated", false, "list only revisions that differ from the current object")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		namespace, _, err := o.Cluster.ToRawKubeConfigLoader().Namespace()
+		namespace, err := o.Cluster.Namespace()
 		if err != nil {
 			return err
 		}
@@ -91,7 +92,7 @@ func (o *revisionsRun) printUsages(usages []revision.Usage, namespaces bool) err
 	case "json", "yaml":
 		return o.Print(usages)
 	}
-	columns := append(cmdutil.Columns("NAMESPACE", "REVISION", "OF", "STATE", "USED BY"), cmdutil.WideColumns("REASON")...)
+	columns := append(table.Columns("NAMESPACE", "REVISION", "OF", "STATE", "USED BY"), table.WideColumns("REASON")...)
 	if !namespaces {
 		columns = columns[1:]
 		for i := range rows {
@@ -101,5 +102,5 @@ func (o *revisionsRun) printUsages(usages []revision.Usage, namespaces bool) err
 	if len(rows) == 0 {
 		fmt.Fprintln(o.ErrOut, "no revision to list")
 	}
-	return o.PrintTable(columns, rows)
+	return table.Print(&o.Printer, columns, rows)
 }

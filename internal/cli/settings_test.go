@@ -2,11 +2,12 @@ package cli
 
 import (
 	"errors"
-	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 )
 
 // TestRenderWithWhatLiesBeside: configuration and profiles may be beside the VM; the flags replace them, and a

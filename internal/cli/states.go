@@ -9,20 +9,21 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil/table"
 	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/spf13/cobra"
 )
 
 // statesRun is a run of 'states'.
-type statesRun struct{ comparison }
+type statesRun struct{ cmdutil.Comparison }
 
 // 'states' shows how a VM, its hardware record, its VMI and its guest differ. It needs a cluster, because a file has only one state.
 
 // statesCommand returns 'states'.
 // The exit status is 1 if the VM or its VMI is rejected, and 2 if one of them cannot be read. It does not depend on differences.
 func statesCommand(s *cmdutil.Session) *cobra.Command {
-	o := &statesRun{newComparison(s)}
+	o := &statesRun{cmdutil.NewComparison(s)}
 	cmd := &cobra.Command{
 		Use:   "states (vm/NAME | vmi/NAME)",
 		Short: "Show the states of a VM's configuration, from its template to what runs",
@@ -73,14 +74,14 @@ func statesCommand(s *cmdutil.Session) *cobra.Command {
 
 // readStates returns the states of a VM. name may be the name of its VMI.
 func (o *statesRun) readStates(ctx context.Context, name string) ([]guestdiff.State, error) {
-	if isFile(name) {
+	if cmdutil.IsFile(name) {
 		return nil, fmt.Errorf("%s: a file has one state: name a VM of the cluster, such as vm/web", name)
 	}
 	o.Bench.Quiet = true
-	if err := o.readClusterSettings(ctx, []string{name}); err != nil {
+	if err := o.ReadClusterSettings(ctx, []string{name}); err != nil {
 		return nil, err
 	}
-	of, err := o.readGuests(ctx, name)
+	of, err := o.ReadGuests(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +120,7 @@ func (o *statesRun) printStates(states []guestdiff.State) error {
 		}
 		rows = append(rows, []string{fmt.Sprintf("%d %s", s.State, s.Name), orDash(digest), orDash(at), s.Cause})
 	}
-	if err := o.PrintTable(cmdutil.Columns("STATE", "DIGEST", "TIME", "CAUSE"), rows); err != nil {
+	if err := table.Print(&o.Printer, table.Columns("STATE", "DIGEST", "TIME", "CAUSE"), rows); err != nil {
 		return err
 	}
 	numbered := map[string]string{}

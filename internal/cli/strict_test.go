@@ -1,9 +1,10 @@
 package cli
 
 import (
-	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"strings"
 	"testing"
+
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 )
 
 const pool = "apiVersion: pool.kubevirt.io/v1beta1\nkind: VirtualMachinePool\nmetadata: {name: ten, namespace: shop}\n"

@@ -84,7 +84,7 @@ func (r *hardwareReconciler) reconcileHardware(ctx context.Context, key types.Na
 		r.settled.add(key, hardwareInputs{})
 		return nil
 	}
-	o.hardware, err = Hardware(ctx, r.live, key)
+	o.hardware, err = ownership.ReadHardware(ctx, r.live, key)
 	if err != nil {
 		return err
 	}
@@ -109,15 +109,6 @@ func (r *hardwareReconciler) readVMAndVMI(ctx context.Context, key types.Namespa
 	}
 	o.vmi, err = objects.GetOrNil(ctx, r.client, key, &v1.VirtualMachineInstance{})
 	return o, err
-}
-
-// Hardware returns the GuestHardware of a name; nil if it does not exist.
-func Hardware(ctx context.Context, reader client.Reader, key types.NamespacedName) (*v1alpha1.GuestHardware, error) {
-	hardware, err := objects.GetOrNil(ctx, reader, key, &v1alpha1.GuestHardware{})
-	if err != nil {
-		return nil, fmt.Errorf("reading GuestHardware '%s': %w", key.Name, err)
-	}
-	return hardware, nil
 }
 
 // hardwareInputs contains everything that a reconcile depends on.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/ownership"
 	"k8s.io/client-go/tools/events"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,7 +52,7 @@ func parseRecord(t *testing.T, text string) *v1alpha1.HardwareRecord {
 // hardware returns the GuestHardware, nil if it does not exist.
 func (c *testCluster) hardware() *v1alpha1.GuestHardware {
 	c.Helper()
-	found, err := Hardware(c.Context(), c.Client, key)
+	found, err := ownership.ReadHardware(c.Context(), c.Client, key)
 	if err != nil {
 		c.Fatal(err)
 	}

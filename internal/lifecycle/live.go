@@ -7,6 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,7 +58,7 @@ func (c *Controller) minimumLiveHardware(ctx context.Context, running *v1.Virtua
 	if !validate.Waits(running, v1.VirtualMachineInstanceVCPUChange) && !validate.Waits(running, v1.VirtualMachineInstanceMemoryChange) {
 		return v1alpha1.LiveHardware{}, nil
 	}
-	hardware, err := Hardware(ctx, c.Live, client.ObjectKeyFromObject(running))
+	hardware, err := ownership.ReadHardware(ctx, c.Live, client.ObjectKeyFromObject(running))
 	if err != nil {
 		return v1alpha1.LiveHardware{}, err
 	}

@@ -133,7 +133,7 @@ func (c *Controller) admitByDryRun(ctx context.Context, s *state, vmi *v1.Virtua
 func (c *Controller) describeHardwareChange(
 	ctx context.Context, vm *v1.VirtualMachine, running, next *v1.VirtualMachineInstance,
 ) (text string, errs field.ErrorList, err error) {
-	hardware, err := Hardware(ctx, c.Live, client.ObjectKeyFromObject(vm))
+	hardware, err := ownership.ReadHardware(ctx, c.Live, client.ObjectKeyFromObject(vm))
 	if err != nil {
 		return "", nil, err
 	}

@@ -148,7 +148,7 @@ func annotateTemplateDigest(vmi *v1.VirtualMachineInstance) error {
 // annotation kilnvm.io/hardware 'latest' it copies nothing. The GuestHardware is read from the API server: with an outdated one, the guest's devices would
 // move. It returns a Refusal for a record that belongs to another VM or cannot be read, because a retry would fail in the same way.
 func (c *Controller) restoreIdentity(ctx context.Context, vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance) error {
-	hardware, err := Hardware(ctx, c.Live, client.ObjectKeyFromObject(vm))
+	hardware, err := ownership.ReadHardware(ctx, c.Live, client.ObjectKeyFromObject(vm))
 	if err != nil {
 		return err
 	}

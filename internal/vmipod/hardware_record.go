@@ -6,8 +6,8 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
-	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/vmipod/observed"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/record"
@@ -30,7 +30,7 @@ func (h hardwareRecord) recordHardware(ctx context.Context, o observed.Objects) 
 	if !h.Configured() {
 		return nil, retryError("the configuration has not been read yet")
 	}
-	hardware, err := lifecycle.Hardware(ctx, h.Live, o.Key)
+	hardware, err := ownership.ReadHardware(ctx, h.Live, o.Key)
 	if err != nil || hardware == nil || hardware.Status.Guest == nil || hardware.Status.Guest.UID != o.VMI.UID ||
 		hardware.Status.Guest.NodeName != o.Pod.Spec.NodeName {
 		return nil, err

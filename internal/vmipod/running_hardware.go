@@ -7,8 +7,8 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
-	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/vmipod/observed"
 	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -46,7 +46,7 @@ func (r *runningHardware) copyReport(ctx context.Context, o observed.Objects, do
 		done.requeueAfter(wait)
 		return nil
 	}
-	hardware, err := lifecycle.Hardware(ctx, r.Live, o.Key)
+	hardware, err := ownership.ReadHardware(ctx, r.Live, o.Key)
 	if err != nil || hardware == nil || hardware.Status.Guest == nil || hardware.Status.Guest.UID != o.VMI.UID {
 		return err // internal/lifecycle is about to name the guest, whose event leads here again
 	}
@@ -95,7 +95,7 @@ func (r *runningHardware) patchStatus(ctx context.Context, hardware *v1alpha1.Gu
 
 // removeStatus removes status.running of a guest that has ended.
 func (r *runningHardware) removeStatus(ctx context.Context, o observed.Objects) error {
-	hardware, err := lifecycle.Hardware(ctx, r.Live, o.Key)
+	hardware, err := ownership.ReadHardware(ctx, r.Live, o.Key)
 	if err != nil || hardware == nil || hardware.Status.Running == nil || hardware.Status.Running.UID != o.VMI.UID {
 		return err
 	}

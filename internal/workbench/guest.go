@@ -9,7 +9,6 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
@@ -112,7 +111,7 @@ func (r *Reviewed) readRecord(ctx context.Context) error {
 	if guest.VM != nil {
 		requester = ownership.GuestOf(guest.VM)
 	}
-	hardware, err := lifecycle.Hardware(ctx, r.Inputs.Reader, client.ObjectKeyFromObject(guest.Explicit))
+	hardware, err := ownership.ReadHardware(ctx, r.Inputs.Reader, client.ObjectKeyFromObject(guest.Explicit))
 	relation := requester.Ownership(hardware)
 	if by := metav1.GetControllerOf(guest.Explicit); by != nil && by.Kind == v1.VirtualMachineGroupVersionKind.Kind && relation != ownership.Own {
 		requester.VM = by.UID // the identity of the VM may have been edited since

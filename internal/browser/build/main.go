@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"compress/gzip"
 	"flag"
 	"fmt"
@@ -26,28 +25,14 @@ func main() {
 	}
 }
 
-// replacement is added to go.mod for this build only: a module that replaces others cannot be installed by its path.
-const replacement = "\nreplace github.com/moby/term => ./internal/browser/term\n"
-
 func build(out, version string) error {
 	scratch, err := os.MkdirTemp("", "kiln-browser-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(scratch)
-	mod, modErr := os.ReadFile("go.mod")
-	sum, sumErr := os.ReadFile("go.sum") // go expects it beside the -modfile
-	if err := cmp.Or(modErr, sumErr); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(scratch, "go.mod"), append(mod, replacement...), 0o600); err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(scratch, "go.sum"), sum, 0o600); err != nil {
-		return err
-	}
 	program := filepath.Join(scratch, "kiln.wasm")
-	command := exec.Command("go", "build", "-mod=mod", "-modfile", filepath.Join(scratch, "go.mod"), "-buildvcs=false", "-o", program,
+	command := exec.Command("go", "build", "-buildvcs=false", "-o", program,
 		"-ldflags", "-s -w -X github.com/kilnvm/kiln/internal/version.stamp="+version, "./internal/browser")
 	command.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm")
 	command.Stdout, command.Stderr = os.Stderr, os.Stderr

@@ -3,17 +3,18 @@ package catalogcmd
 
 import (
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil/catalogsource"
 	"github.com/spf13/cobra"
 )
 
 // catalogOptions has the flags that several commands about catalogs share.
 type catalogOptions struct {
 	cmdutil.Inputs
-	cmdutil.CatalogSource
+	catalogsource.Reader
 }
 
 func newCatalogOptions(s *cmdutil.Session) catalogOptions {
-	return catalogOptions{Inputs: cmdutil.NewInputs(s), CatalogSource: cmdutil.NewCatalogSource(s)}
+	return catalogOptions{Inputs: cmdutil.NewInputs(s), Reader: catalogsource.New(s)}
 }
 
 // Command returns 'catalog', the commands for maintainers of a catalog. The commands for users of a catalog are 'instancetypes' and 'preferences'.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil/catalogsource"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil/table"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/validate"
@@ -88,7 +90,7 @@ func (o *chooseRun) addWish(cmd *cobra.Command, list string, kinds instancetype.
 	o.CompleteObjects(cmd, "for", kinds.Other())
 	flags.StringVarP(&w.selector, "selector", "l", "", "list only objects with these labels, as in kubectl")
 	flags.BoolVar(&w.All, "all", false, "list also objects that are obsolete or do not fit")
-	flags.StringVarP(&w.source, "filename", "f", cmdutil.ClusterSource, cmdutil.SourceUsage)
+	flags.StringVarP(&w.source, "filename", "f", catalogsource.Cluster, catalogsource.Usage)
 	o.AddRegistry(cmd)
 	o.AddOutput(cmd, "table", "table", "wide", "name", "json", "yaml")
 	o.Answers(cmd, list, []catalogs.Offer{})
@@ -205,16 +207,16 @@ func (o *chooseRun) printTable(columns []column, offers []catalogs.Offer) error 
 		// The capacity is cut, because columns is a variable of the package: append must not write into its array.
 		columns = append(columns[:len(columns):len(columns)], fits)
 	}
-	var filled []cmdutil.Column
+	var filled []table.Column
 	rows := make([][]string, len(offers))
 	for _, c := range columns {
 		if !slices.ContainsFunc(offers, func(o catalogs.Offer) bool { return c.cell(o) != "" }) {
 			continue
 		}
-		filled = append(filled, cmdutil.Column{Title: c.head, Wide: c.wide})
+		filled = append(filled, table.Column{Title: c.head, Wide: c.wide})
 		for i, offer := range offers {
 			rows[i] = append(rows[i], cmp.Or(c.cell(offer), "-"))
 		}
 	}
-	return o.PrintTable(filled, rows)
+	return table.Print(&o.Printer, filled, rows)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil/catalogsource"
 	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/workbench/cataloginstall"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
@@ -118,7 +119,7 @@ func checkCatalogName(name string) error {
 // A catalog of a registry has a version, a source and a default name. A catalog of files has only a digest, which is the digest of its content.
 func (i *installRun) readCatalog(ctx context.Context, source string) (read catalogs.Catalog, err error) {
 	switch {
-	case source == cmdutil.ClusterSource:
+	case source == catalogsource.Cluster:
 		return read, errors.New("the catalog of the cluster is installed already: name a folder, a file, '-' or an OCI reference")
 	case strings.HasPrefix(source, oci.Scheme):
 		if source, err = i.pinPublished(ctx, source); err != nil {
@@ -176,7 +177,7 @@ func (i *installRun) resolveDigest(ctx context.Context, client *oci.Client, sour
 // runPlan plans the changes of a catalog, tries all of them in a dry run of the API server, and writes them.
 // If a write fails after the dry run, the report lists the changes that were written, and the next run completes them.
 func (i *installRun) runPlan(ctx context.Context, plan func(cataloginstall.State) (cataloginstall.Plan, error)) error {
-	namespace, _, err := i.Cluster.ToRawKubeConfigLoader().Namespace()
+	namespace, err := i.Cluster.Namespace()
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil/catalogsource"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil/table"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/catalog"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -42,7 +44,7 @@ func catalogPullCommand(s *cmdutil.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := cmdutil.WriteFolder(folder, pulled.Files); err != nil {
+			if err := catalogsource.WriteFolder(folder, pulled.Files); err != nil {
 				return err
 			}
 			fmt.Fprintf(o.Out, "%s@%s: %d files in %s\n", args[0], pulled.Digest, len(pulled.Files), folder)
@@ -141,8 +143,8 @@ func (o *catalogOptions) inspectCatalog(ctx context.Context, reference string) e
 			continue
 		}
 		fmt.Fprintln(o.Out)
-		columns := append(cmdutil.Columns(part.head, "VCPUS", "MEMORY", "GPUS", "LIFECYCLE"), cmdutil.WideColumns("USE-INSTEAD", "ARCHITECTURES", "FEATURES")...)
-		if err := o.PrintTable(columns, rows); err != nil {
+		columns := append(table.Columns(part.head, "VCPUS", "MEMORY", "GPUS", "LIFECYCLE"), table.WideColumns("USE-INSTEAD", "ARCHITECTURES", "FEATURES")...)
+		if err := table.Print(&o.Printer, columns, rows); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil/catalogsource"
 	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/site"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -60,7 +61,7 @@ func catalogSiteCommand(s *cmdutil.Session) *cobra.Command {
 				}
 				files = append(files, more...)
 			}
-			if err := cmdutil.WriteFolder(folder, files); err != nil {
+			if err := catalogsource.WriteFolder(folder, files); err != nil {
 				return err
 			}
 			fmt.Fprintf(o.Out, "%s: %s and %s, %d bytes\n", filepath.Join(folder, "index.html"),

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil/table"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/spf13/cobra"
@@ -32,7 +33,7 @@ func catalogUsageCommand(s *cmdutil.Session) *cobra.Command {
 	everywhere := cmd.Flags().BoolP("all-namespaces", "A", false, "count the VMs of all namespaces")
 	all := cmd.Flags().Bool("all", false, "show also objects that no VM uses")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		namespace, _, err := o.Cluster.ToRawKubeConfigLoader().Namespace()
+		namespace, err := o.Cluster.Namespace()
 		if err != nil {
 			return err
 		}
@@ -113,8 +114,8 @@ func (o *usageRun) printCatalogUsages(usages []catalogs.Usage) error {
 	if len(rows) == 0 {
 		fmt.Fprintln(o.ErrOut, "no instancetype or preference to list")
 	}
-	columns := append(cmdutil.Columns("OBJECT", "STATE", "VMS", "CURRENT", "OUTDATED", "UNPINNED"), cmdutil.WideColumns("REVISIONS", "REMOVAL", "EDIT")...)
-	return o.PrintTable(columns, rows)
+	columns := append(table.Columns("OBJECT", "STATE", "VMS", "CURRENT", "OUTDATED", "UNPINNED"), table.WideColumns("REVISIONS", "REMOVAL", "EDIT")...)
+	return table.Print(&o.Printer, columns, rows)
 }
 
 // printCatalogUsage prints the objects of one name, each with its revisions, the VMs that use them, and what a removal or an edit would do.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	v1 "kubevirt.io/api/core/v1"
@@ -24,8 +23,8 @@ const (
 	completionPage, mostCompletions = 500, 500
 )
 
-// names completes a word by the names of a kind in the cluster. It reads only metadata. Errors offer nothing, because a shell cannot show them.
-func (o *Session) names(ctx context.Context, kind schema.GroupVersionKind, namespaced bool, prefix string) (found []cobra.Completion) {
+// Names completes a word by the names of a kind in the cluster. It reads only metadata. Errors offer nothing, because a shell cannot show them.
+func (o *Session) Names(ctx context.Context, kind schema.GroupVersionKind, namespaced bool, prefix string) (found []cobra.Completion) {
 	ctx, cancel := context.WithTimeout(ctx, completionTime)
 	defer cancel()
 	cluster, err := o.Client()
@@ -34,7 +33,7 @@ func (o *Session) names(ctx context.Context, kind schema.GroupVersionKind, names
 	}
 	options := []client.ListOption{client.Limit(completionPage)}
 	if namespaced {
-		namespace, _, err := o.Cluster.ToRawKubeConfigLoader().Namespace()
+		namespace, err := o.Cluster.Namespace()
 		if err != nil {
 			return nil
 		}
@@ -65,7 +64,7 @@ func (o *Session) CompleteVMs(cmd *cobra.Command, prefix string, most int) {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		var found []cobra.Completion
-		for _, name := range o.names(cmd.Context(), v1.VirtualMachineGroupVersionKind, true, strings.TrimPrefix(begun, prefix)) {
+		for _, name := range o.Names(cmd.Context(), v1.VirtualMachineGroupVersionKind, true, strings.TrimPrefix(begun, prefix)) {
 			if !slices.Contains(args, prefix+name) {
 				found = append(found, prefix+name)
 			}
@@ -79,47 +78,11 @@ func (o *Session) CompleteVMs(cmd *cobra.Command, prefix string, most int) {
 func (o *Session) CompleteObjects(cmd *cobra.Command, flag string, kinds instancetype.KindNames) {
 	ofCluster, namespaced := v1beta1.SchemeGroupVersion.WithKind(kinds.Cluster), v1beta1.SchemeGroupVersion.WithKind(kinds.Namespaced)
 	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		found := o.names(cmd.Context(), ofCluster, false, begun)
+		found := o.Names(cmd.Context(), ofCluster, false, begun)
 		prefix := strings.ToLower(namespaced.Kind) + "/"
-		for _, name := range o.names(cmd.Context(), namespaced, true, strings.TrimPrefix(begun, prefix)) {
+		for _, name := range o.Names(cmd.Context(), namespaced, true, strings.TrimPrefix(begun, prefix)) {
 			found = append(found, prefix+name)
 		}
 		return found, cobra.ShellCompDirectiveNoFileComp
 	})
-}
-
-// CompleteConnection completes kubectl's flags --namespace, --context and --cluster.
-func (o *Session) CompleteConnection(root *cobra.Command) {
-	_ = root.RegisterFlagCompletionFunc("namespace", func(cmd *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		return o.names(cmd.Context(), corev1.SchemeGroupVersion.WithKind("Namespace"), false, begun), cobra.ShellCompDirectiveNoFileComp
-	})
-	for flag, entries := range map[string]func() []string{"context": o.contexts, "cluster": o.clusters} {
-		_ = root.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return entries(), cobra.ShellCompDirectiveNoFileComp
-		})
-	}
-}
-
-// contexts returns the contexts of the kubeconfig.
-func (o *Session) contexts() (names []string) {
-	config, err := o.Cluster.ToRawKubeConfigLoader().RawConfig()
-	if err != nil {
-		return nil
-	}
-	for name := range config.Contexts {
-		names = append(names, name)
-	}
-	return names
-}
-
-// clusters returns the clusters of the kubeconfig.
-func (o *Session) clusters() (names []string) {
-	config, err := o.Cluster.ToRawKubeConfigLoader().RawConfig()
-	if err != nil {
-		return nil
-	}
-	for name := range config.Clusters {
-		names = append(names, name)
-	}
-	return names
 }

@@ -15,16 +15,9 @@ import (
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/util/jsonpath"
 	v1 "kubevirt.io/api/core/v1"
 )
-
-// Session is one run of the plugin: its streams and kubectl's flags of the connection, such as --namespace and --context. All commands share it.
-type Session struct {
-	genericclioptions.IOStreams
-	Cluster *genericclioptions.ConfigFlags
-}
 
 // Printer prints the answers of a command in the format of its -o.
 type Printer struct {
@@ -62,7 +55,9 @@ type Inputs struct {
 
 // NewInputs returns inputs that read the standard input of the session for a file that is named '-'.
 func NewInputs(s *Session) Inputs {
-	return Inputs{Printer: NewPrinter(s), Files: manifest.Files{Stdin: s.In}, Bench: workbench.Bench{Stdin: s.In}}
+	return Inputs{
+		Printer: NewPrinter(s), Files: manifest.Files{Stdin: s.In, BuildKustomization: s.BuildKustomization}, Bench: workbench.Bench{Stdin: s.In},
+	}
 }
 
 // AddInputs adds -f, -k and --strict, and the flags of AddContext.
@@ -171,7 +166,7 @@ func (o *Inputs) ReviewArguments(ctx context.Context, args []string) ([]workbenc
 // ReviewInputs reviews objects, and prints the warnings about settings and the skipped objects. old is a stored VM, or nil: a VM with its name is reviewed as
 // its update.
 func (o *Inputs) ReviewInputs(ctx context.Context, in manifest.Inputs, old *v1.VirtualMachine) ([]workbench.Reviewed, error) {
-	o.Bench.User = o.impersonatedUser()
+	o.Bench.User = o.Cluster.User()
 	all, err := o.Bench.Review(ctx, in, old)
 	o.Warn(all.Warnings...)
 	for _, skipped := range all.Skipped {

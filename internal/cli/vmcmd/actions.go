@@ -175,7 +175,7 @@ func pathOf(namespace, resource, name, subresource string) string {
 
 // subresourceClient returns a client for the group of subresources, and the configuration of its connection.
 func (o *vmAccess) subresourceClient() (*rest.RESTClient, *rest.Config, error) {
-	access, err := o.Cluster.ToRESTConfig()
+	access, err := o.Cluster.RESTConfig()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -206,7 +206,7 @@ func (o *vmAccess) parseMachine(arg string) (name, namespace string, err error) 
 	if mistakes := content.IsPathSegmentName(name); name == "" || len(mistakes) > 0 {
 		return "", "", fmt.Errorf("'%s' is not a name of a VM", arg)
 	}
-	namespace, _, err = o.Cluster.ToRawKubeConfigLoader().Namespace()
+	namespace, err = o.Cluster.Namespace()
 	return name, namespace, err
 }
 

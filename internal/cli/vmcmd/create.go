@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil/catalogsource"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,11 +18,11 @@ import (
 // createRun is a run of a subcommand of 'create'.
 type createRun struct {
 	cmdutil.Inputs
-	cmdutil.CatalogSource
+	catalogsource.Reader
 }
 
 func newCreateRun(s *cmdutil.Session) *createRun {
-	return &createRun{Inputs: cmdutil.NewInputs(s), CatalogSource: cmdutil.NewCatalogSource(s)}
+	return &createRun{Inputs: cmdutil.NewInputs(s), Reader: catalogsource.New(s)}
 }
 
 // CreateCommand returns 'create'. Its subcommands print a manifest, or apply it with --apply. The exit status is 1 if the rules of a catalog, the API server
@@ -66,10 +67,7 @@ func (m *manifestFlags) nameOrRandom(prefix string) string {
 // namespaceFlag returns the value of --namespace. It does not return the namespace of the kubeconfig, so that a manifest without the flag can be applied to any
 // namespace. --apply and the verdict of a catalog use the namespace of the kubeconfig.
 func (o *createRun) namespaceFlag() string {
-	if o.Cluster.Namespace == nil {
-		return ""
-	}
-	return *o.Cluster.Namespace
+	return o.Cluster.NamespaceFlag()
 }
 
 // fieldManager is the field manager of applied objects. A conflict with another manager is a rejection, and never forced.
@@ -94,7 +92,7 @@ func (o *createRun) printOrApply(ctx context.Context, m *manifestFlags, typed cl
 		return err
 	}
 	if namespaced && object.GetNamespace() == "" {
-		namespace, _, err := o.Cluster.ToRawKubeConfigLoader().Namespace()
+		namespace, err := o.Cluster.Namespace()
 		if err != nil {
 			return err
 		}

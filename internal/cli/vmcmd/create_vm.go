@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil/catalogsource"
 	"github.com/kilnvm/kiln/internal/create"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
@@ -70,7 +71,7 @@ func (f *vmFlags) addMachine(flags *pflag.FlagSet) {
 	flags.StringVar(&f.Memory, "memory", "", "memory of a VM without instancetype; default 512Mi")
 	flags.StringVar(&f.Instancetype.Name, "instancetype", "", "instancetype as NAME or KIND/NAME")
 	flags.StringVar(&f.fit, "fit", "", "choose the smallest instancetype that fits cpu=N,memory=QUANTITY,gpus=N and the preference")
-	flags.StringVarP(&f.source, "filename", "f", cmdutil.ClusterSource, cmdutil.SourceUsage)
+	flags.StringVarP(&f.source, "filename", "f", catalogsource.Cluster, catalogsource.Usage)
 	flags.BoolVar(&f.inferInstancetype, "infer-instancetype", true, "infer the instancetype from the first volume that boots, and fail if that is not possible")
 	flags.StringVar(&f.Instancetype.From, "infer-instancetype-from", "", "volume to infer the instancetype from")
 	flags.StringVar(&f.Preference.Name, "preference", "", "preference as NAME or KIND/NAME")
@@ -161,7 +162,7 @@ func (o *createRun) judgeWithCatalog(ctx context.Context, catalog *catalogs.Cata
 	}
 	if object.GetNamespace() == "" {
 		object.SetNamespace("default")
-		if namespace, _, err := o.Cluster.ToRawKubeConfigLoader().Namespace(); err == nil { // a catalog of files needs no kubeconfig
+		if namespace, err := o.Cluster.Namespace(); err == nil { // a catalog of files needs no kubeconfig
 			object.SetNamespace(namespace)
 		}
 	}

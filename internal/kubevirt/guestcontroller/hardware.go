@@ -83,7 +83,7 @@ func (r *hardwareReconciler) recordHardware(ctx context.Context, key types.Names
 	if !asked || err != nil { // the hook logs this error in the pod
 		return nil
 	}
-	hardware, err := lifecycle.Hardware(ctx, r.live, key)
+	hardware, err := ownership.ReadHardware(ctx, r.live, key)
 	if err != nil {
 		return err
 	}
@@ -193,7 +193,7 @@ func (r *hardwareReconciler) deleteOrphanedHardware(ctx context.Context, key typ
 	if cached, err := objects.GetOrNil(ctx, r.client, key, &v1.VirtualMachine{}); err != nil || cached != nil { // most VMs that have no VMI are stopped
 		return err
 	}
-	hardware, err := lifecycle.Hardware(ctx, r.live, key)
+	hardware, err := ownership.ReadHardware(ctx, r.live, key)
 	if err != nil || hardware == nil || !ownership.Assigned(hardware) {
 		return err
 	}

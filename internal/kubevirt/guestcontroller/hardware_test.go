@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/explicit"
@@ -55,7 +55,7 @@ func (c *testCluster) reconciledHardware() *v1alpha1.GuestHardware {
 			c.Fatal(err)
 		}
 	}
-	hardware, err := lifecycle.Hardware(c.Context(), c.Client, key)
+	hardware, err := ownership.ReadHardware(c.Context(), c.Client, key)
 	if err != nil {
 		c.Fatal(err)
 	}

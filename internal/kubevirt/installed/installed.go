@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Values of --guests: who creates the VMIs of VMs and runs their guests.
@@ -102,7 +102,7 @@ func (m *Makers) Decide(ctx context.Context) (kubevirt bool, err error) {
 	if err := m.checkNamespace(m.found); err != nil {
 		return false, err
 	}
-	log := ctrl.LoggerFrom(ctx)
+	log := log.FromContext(ctx)
 	switch {
 	case m.Guests == Kiln && m.found != "":
 		return false, fmt.Errorf("--guests is '%s', and KubeVirt in namespace '%s' makes VMIs too: each VM would get two makers. Leave the flag out, or "+
@@ -147,7 +147,7 @@ func (m *Makers) Start(ctx context.Context) error {
 func (m *Makers) recheck(ctx context.Context) error {
 	now, err := findKubeVirt(ctx, m.Live)
 	if err != nil { // without an answer, the decision holds
-		ctrl.LoggerFrom(ctx).Error(err, "looking for KubeVirt")
+		log.FromContext(ctx).Error(err, "looking for KubeVirt")
 		return nil
 	}
 	if err := m.checkNamespace(now); err != nil {

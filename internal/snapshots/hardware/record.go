@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/revision"
@@ -29,7 +28,7 @@ var errGuestStarting = errors.New("a guest is starting")
 // record of a running guest is the record that it was started with. The VMI is nil if it does not exist.
 func ReadMoment(ctx context.Context, reader client.Reader, vm *v1.VirtualMachine) (m snapshot.Moment, vmi *v1.VirtualMachineInstance, err error) {
 	key := client.ObjectKeyFromObject(vm)
-	before, err := lifecycle.Hardware(ctx, reader, key)
+	before, err := ownership.ReadHardware(ctx, reader, key)
 	if err != nil {
 		return m, nil, err
 	}
@@ -40,7 +39,7 @@ func ReadMoment(ctx context.Context, reader client.Reader, vm *v1.VirtualMachine
 	if err != nil {
 		return m, nil, err
 	}
-	after, err := lifecycle.Hardware(ctx, reader, key)
+	after, err := ownership.ReadHardware(ctx, reader, key)
 	if err != nil {
 		return m, nil, err
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
@@ -24,7 +23,7 @@ type Writer struct{ *operation.Cluster }
 // WriteForNewVM writes the GuestHardware of a VM that the restore is going to create. It has no status, so that the controller of GuestHardware assigns it
 // to the VM. The GuestHardware of an earlier VM of this name is replaced.
 func (w Writer) WriteForNewVM(ctx context.Context, vm *v1.VirtualMachine, kept snapshot.Kept, restore *api.VirtualMachineRestore) error {
-	hardware, err := lifecycle.Hardware(ctx, w.Live, client.ObjectKeyFromObject(vm))
+	hardware, err := ownership.ReadHardware(ctx, w.Live, client.ObjectKeyFromObject(vm))
 	if err != nil {
 		return err
 	}
@@ -42,7 +41,7 @@ func (w Writer) ApplyRevision(ctx context.Context, vm *v1.VirtualMachine, revisi
 	if mistakes, err := LoadRecord(ctx, w.Live, &kept); err != nil || len(mistakes) > 0 {
 		return false, mistakes, err
 	}
-	hardware, err := lifecycle.Hardware(ctx, w.Live, client.ObjectKeyFromObject(vm))
+	hardware, err := ownership.ReadHardware(ctx, w.Live, client.ObjectKeyFromObject(vm))
 	if err != nil {
 		return false, nil, err
 	}
@@ -76,7 +75,7 @@ func (w Writer) replaceHardware(
 
 // DeleteUnused deletes the GuestHardware that a restore has written for a VM which it is not going to create.
 func (w Writer) DeleteUnused(ctx context.Context, restore *api.VirtualMachineRestore) error {
-	hardware, err := lifecycle.Hardware(ctx, w.Live, types.NamespacedName{Namespace: restore.Namespace, Name: restore.Spec.Target.Name})
+	hardware, err := ownership.ReadHardware(ctx, w.Live, types.NamespacedName{Namespace: restore.Namespace, Name: restore.Spec.Target.Name})
 	if err != nil || hardware == nil || hardware.Annotations[snapshot.Mark] != snapshot.MarkOf(restore) || ownership.Assigned(hardware) {
 		return err
 	}

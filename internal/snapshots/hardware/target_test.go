@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/pkg/snapshot"
 	"github.com/kilnvm/kiln/test/fakecluster"
@@ -64,7 +64,7 @@ func TestApply(t *testing.T) {
 		if err != nil || len(mistakes) > 0 {
 			t.Errorf("%s: %v %v", why, mistakes, err)
 		}
-		now, err := lifecycle.Hardware(t.Context(), cluster.Live, client.ObjectKeyFromObject(testVM()))
+		now, err := ownership.ReadHardware(t.Context(), cluster.Live, client.ObjectKeyFromObject(testVM()))
 		if err != nil || now == nil || !cmp.Equal(now.Spec, hardwareOf("pc-q35-9.2", false).Spec) {
 			t.Errorf("%s: %+v %v", why, now, err)
 		}
@@ -99,7 +99,7 @@ func TestDeleteUnused(t *testing.T) {
 		if err := (Writer{Cluster: cluster}).DeleteUnused(t.Context(), restore); err != nil {
 			t.Fatal(err)
 		}
-		if now, err := lifecycle.Hardware(t.Context(), cluster.Live, client.ObjectKeyFromObject(hardware)); err != nil || (now == nil) != test.deleted {
+		if now, err := ownership.ReadHardware(t.Context(), cluster.Live, client.ObjectKeyFromObject(hardware)); err != nil || (now == nil) != test.deleted {
 			t.Errorf("%s: %+v %v", why, now, err)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/snapshots/hardware"
@@ -22,7 +21,7 @@ type targetWriter struct {
 
 // dryRunTarget has the API server check the target with a dry run, before anything is changed: rules, policies and other webhooks are part of it.
 func (w targetWriter) dryRunTarget(ctx context.Context, s *state) (operation.Result, error) {
-	hardware, err := lifecycle.Hardware(ctx, w.Live, client.ObjectKeyFromObject(s.wanted))
+	hardware, err := ownership.ReadHardware(ctx, w.Live, client.ObjectKeyFromObject(s.wanted))
 	if err != nil {
 		return operation.Result{}, err
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/pkg/config"
@@ -62,7 +61,7 @@ func (r Reader) readRecord(ctx context.Context, vmi *v1.VirtualMachineInstance) 
 	if vmi.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
 		return nil, nil
 	}
-	hardware, err := lifecycle.Hardware(ctx, r.Live, client.ObjectKeyFromObject(vmi))
+	hardware, err := ownership.ReadHardware(ctx, r.Live, client.ObjectKeyFromObject(vmi))
 	if err != nil || hardware == nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
@@ -66,7 +65,7 @@ type VMWithVMI struct {
 // States returns the states of the configuration of a VM in a cluster. If stage 2 or 3 refuses the VM or its VMI, the error is a workbench.Refusal.
 func States(ctx context.Context, b *workbench.Bench, cluster client.Reader, of VMWithVMI) ([]State, workbench.Notes, error) {
 	key := client.ObjectKeyFromObject(of.VM.Guest.VM)
-	hardware, err := lifecycle.Hardware(ctx, cluster, key)
+	hardware, err := ownership.ReadHardware(ctx, cluster, key)
 	if err != nil {
 		return nil, workbench.Notes{}, err
 	}

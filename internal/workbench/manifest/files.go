@@ -3,7 +3,6 @@
 package manifest
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -17,10 +16,6 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/cli-runtime/pkg/resource"
-	"sigs.k8s.io/kustomize/api/konfig"
-	"sigs.k8s.io/kustomize/api/krusty"
-	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
 // Files are found as kubectl finds them. A file or a document that cannot be parsed becomes an Object with a Fault, so
@@ -35,12 +30,22 @@ type Files struct {
 	Names []string
 	// Kustomizations are directories with a kustomization.
 	Kustomizations []string
+	// BuildKustomization returns the YAML documents of a kustomization's directory. It is called only for Kustomizations.
+	BuildKustomization func(directory string) ([]byte, error)
 	// Catalog names further files. Named objects may refer to their objects, which are not judged.
 	Catalog []string
 	// Namespace is the namespace of namespaced objects without a namespace; empty means 'default'.
 	Namespace string
 	Stdin     io.Reader
 }
+
+// FileExtensions are the extensions of the files that kubectl reads in a directory: FileExtensions of k8s.io/cli-runtime/pkg/resource, a package that links
+// kustomize and clients of a cluster.
+var FileExtensions = []string{".json", ".yaml", ".yml"}
+
+// kustomizationFiles are the names of a kustomization's file: RecognizedKustomizationFileNames of sigs.k8s.io/kustomize/api/konfig, a package that links most
+// of kustomize.
+var kustomizationFiles = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
 // Named reports whether the user named files or kustomizations.
 func (f Files) Named() bool { return len(f.Names)+len(f.Kustomizations) > 0 }
@@ -109,7 +114,7 @@ func expandName(name string) (found []string, err error) {
 	// Without the separator, WalkDir does not follow a symbolic link to a directory.
 	// Trap: subdirectories are read, too, which kubectl does only with --recursive.
 	err = filepath.WalkDir(name+string(filepath.Separator), func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && slices.Contains(resource.FileExtensions, filepath.Ext(path)) && !isSpecial(path) {
+		if err == nil && !entry.IsDir() && slices.Contains(FileExtensions, filepath.Ext(path)) && !isSpecial(path) {
 			found = append(found, path)
 		}
 		return err
@@ -139,7 +144,7 @@ func (f Files) readRaw(path string) (name string, raw []byte, err error) {
 	case path == "-":
 		raw, err = ReadBounded(StandardInput, f.Stdin)
 		return StandardInput, raw, err
-	case slices.Contains(konfig.RecognizedKustomizationFileNames(), filepath.Base(path)):
+	case slices.Contains(kustomizationFiles, filepath.Base(path)):
 		return path, nil, ErrKustomization
 	case isURL(path):
 		raw, err = downloadURL(path)
@@ -168,25 +173,14 @@ func unreadableObject(file string, fault error) Object {
 	return Object{Unstructured: &unstructured.Unstructured{}, source: source{file: file}, Fault: fault}
 }
 
-// buildKustomizations returns the objects of the kustomizations. With the library's defaults, which kubectl uses, too, it runs no plugins, and reads no file
-// outside of the directory of a kustomization.
+// buildKustomizations returns the objects of the kustomizations.
 func (f Files) buildKustomizations() (all []Object) {
 	for _, directory := range f.Kustomizations {
-		raw, err := buildKustomization(directory)
+		raw, err := f.BuildKustomization(directory)
 		for _, one := range parseFile(directory, raw, err, &Positions{}) {
 			one.built = true
 			all = append(all, one)
 		}
 	}
 	return f.SetNamespaces(all)
-}
-
-// buildKustomization builds the kustomization of a directory, and returns YAML documents.
-func buildKustomization(directory string) ([]byte, error) {
-	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), directory)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := built.AsYaml()
-	return bytes.TrimSpace(raw), err
 }

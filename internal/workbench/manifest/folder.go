@@ -8,9 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-
-	"k8s.io/cli-runtime/pkg/resource"
-	"sigs.k8s.io/kustomize/api/konfig"
 )
 
 // A catalog is checked before anyone trusts it, often in a pipeline that runs on a stranger's change. So its folder is not trusted: no link leads
@@ -75,8 +72,8 @@ func readFolder(folder string, rest *int64) (files []File, err error) {
 		case err != nil:
 			files = append(files, File{Name: name, Fault: err})
 			return nil
-		case entry.IsDir() || !slices.Contains(resource.FileExtensions, filepath.Ext(path)) ||
-			slices.Contains(konfig.RecognizedKustomizationFileNames(), filepath.Base(path)):
+		case entry.IsDir() || !slices.Contains(FileExtensions, filepath.Ext(path)) ||
+			slices.Contains(kustomizationFiles, filepath.Base(path)):
 			return nil
 		case len(files) == maxFolderFiles:
 			return fmt.Errorf("'%s' holds more than %d files: split it", folder, maxFolderFiles)

@@ -1,4 +1,4 @@
-package cli
+package guestcmd
 
 import (
 	"encoding/json"
@@ -20,13 +20,13 @@ type expandRun struct{ cmdutil.Inputs }
 // stageAll is the value of --stage for all stages.
 const stageAll = "all"
 
-// stages are the values of --stage.
-var stages = append(slices.Clone(workbench.StageNames), stageAll)
+// Stages are the values of --stage.
+var Stages = append(slices.Clone(workbench.StageNames), stageAll)
 
-// expandCommand returns 'expand'.
+// ExpandCommand returns 'expand'.
 // The exit status is 1 if a VM is rejected or its instancetype does not exist, and 2 if the user names no VM or VMI, or an object does not have the stage.
 // The command has no text format, because kubectl and the other commands read its output, which is a manifest.
-func expandCommand(s *cmdutil.Session) *cobra.Command {
+func ExpandCommand(s *cmdutil.Session) *cobra.Command {
 	o := &expandRun{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "expand (-f FILE|DIR|- | -k DIR | vm/NAME ...)",
@@ -39,11 +39,11 @@ func expandCommand(s *cmdutil.Session) *cobra.Command {
 		Example: "  kubectl kiln expand -f vm.yaml --catalog catalog/\n" +
 			"  kubectl kiln expand vm/web -n shop --stage all",
 	}
-	stage := cmd.Flags().String("stage", workbench.StageDefaults, "stage to print: "+strings.Join(stages, ", "))
-	cmdutil.CompleteValues(cmd, "stage", stages...)
+	stage := cmd.Flags().String("stage", workbench.StageDefaults, "stage to print: "+strings.Join(Stages, ", "))
+	cmdutil.CompleteValues(cmd, "stage", Stages...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if !slices.Contains(stages, *stage) {
-			return fmt.Errorf("--stage '%s' is not supported, use one of %s", *stage, strings.Join(stages, ", "))
+		if !slices.Contains(Stages, *stage) {
+			return fmt.Errorf("--stage '%s' is not supported, use one of %s", *stage, strings.Join(Stages, ", "))
 		}
 		return o.EachGuest(cmd, args, func(r workbench.Reviewed) error { return o.printStages(r, *stage) })
 	}

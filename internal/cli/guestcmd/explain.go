@@ -1,4 +1,4 @@
-package cli
+package guestcmd
 
 import (
 	"context"
@@ -17,9 +17,9 @@ import (
 // explainRun is a run of 'explain'.
 type explainRun struct{ cmdutil.Inputs }
 
-// explainCommand returns 'explain'. To find the fields that were not applied, it runs stage 1 once for each field of the preference.
+// ExplainCommand returns 'explain'. To find the fields that were not applied, it runs stage 1 once for each field of the preference.
 // The exit status is 1 if a VM is rejected or its instancetype does not exist, and 2 if the user names no VM or VMI.
-func explainCommand(s *cmdutil.Session) *cobra.Command {
+func ExplainCommand(s *cmdutil.Session) *cobra.Command {
 	o := &explainRun{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "explain (-f FILE|DIR|- | -k DIR | vm/NAME ...)",

@@ -1,4 +1,4 @@
-package cli
+package cmdutil
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
@@ -17,19 +16,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// comparison reads the VMs that 'diff' and 'states' compare.
-type comparison struct{ cmdutil.Inputs }
+// Comparison reads the VMs that 'diff' and 'states' compare.
+type Comparison struct{ Inputs }
 
-func newComparison(s *cmdutil.Session) comparison { return comparison{cmdutil.NewInputs(s)} }
+func NewComparison(s *Session) Comparison { return Comparison{NewInputs(s)} }
 
 // 'diff' has no -f: each argument is one object, in a file or as KIND/NAME in the cluster.
 
-// oneGuest returns the VM or VMI of a file, or of the cluster. If before is not nil, the object is its next version, and may refer to the objects of before's
+// OneGuest returns the VM or VMI of a file, or of the cluster. If before is not nil, the object is its next version, and may refer to the objects of before's
 // file. If before is stored in the cluster, the object is reviewed as an update, which keeps the pins.
-// If the object is rejected or cannot be judged, oneGuest prints the causes and returns ErrRejected or ErrUnanswered. It fails if there is not exactly one.
-func (o *comparison) oneGuest(ctx context.Context, name string, before *workbench.Reviewed) (workbench.Reviewed, error) {
+// If the object is rejected or cannot be judged, OneGuest prints the causes and returns ErrRejected or ErrUnanswered. It fails if there is not exactly one.
+func (o *Comparison) OneGuest(ctx context.Context, name string, before *workbench.Reviewed) (workbench.Reviewed, error) {
 	files, args := o.Files, []string{name}
-	if isFile(name) {
+	if IsFile(name) {
 		files.Names, args = args, nil
 	}
 	in, err := o.Load(files, args)
@@ -57,10 +56,10 @@ func (o *comparison) oneGuest(ctx context.Context, name string, before *workbenc
 	return found[0], nil
 }
 
-// readGuests returns a VM and the VMI that it has created. The name may be the name of the VMI: its ownerReference names the VM. If a VMI has no VM, it is
+// ReadGuests returns a VM and the VMI that it has created. The name may be the name of the VMI: its ownerReference names the VM. If a VMI has no VM, it is
 // returned as VM. The VM of a file has no VMI.
-func (o *comparison) readGuests(ctx context.Context, name string) (of guestdiff.VMWithVMI, err error) {
-	if of.VM, err = o.oneGuest(ctx, name, nil); err != nil || isFile(name) {
+func (o *Comparison) ReadGuests(ctx context.Context, name string) (of guestdiff.VMWithVMI, err error) {
+	if of.VM, err = o.OneGuest(ctx, name, nil); err != nil || IsFile(name) {
 		return of, err
 	}
 	if of.VM.Guest.VM == nil {
@@ -68,7 +67,7 @@ func (o *comparison) readGuests(ctx context.Context, name string) (of guestdiff.
 		if by == nil || by.Kind != v1.VirtualMachineGroupVersionKind.Kind {
 			return of, nil
 		}
-		if of.VM, err = o.oneGuest(ctx, "vm/"+by.Name, nil); err != nil {
+		if of.VM, err = o.OneGuest(ctx, "vm/"+by.Name, nil); err != nil {
 			return of, err
 		}
 	}
@@ -86,16 +85,16 @@ func (o *comparison) readGuests(ctx context.Context, name string) (of guestdiff.
 		o.Warn(fmt.Sprintf("VirtualMachineInstance '%s' exists and does not belong to this VM", found.Name))
 		return of, nil
 	}
-	vmi, err := o.oneGuest(ctx, "vmi/"+vm.Name, nil)
+	vmi, err := o.OneGuest(ctx, "vmi/"+vm.Name, nil)
 	of.VMI = &vmi
 	return of, err
 }
 
-// readClusterSettings reads the configuration and the HostProfiles of the cluster if one of the names is an object in the cluster. If the other name is a
+// ReadClusterSettings reads the configuration and the HostProfiles of the cluster if one of the names is an object in the cluster. If the other name is a
 // file, the object in it will boot in the same cluster.
 // It must be called before a side is reviewed: the bench reads settings only once, and could use settings of the file.
-func (o *comparison) readClusterSettings(ctx context.Context, names []string) error {
-	if !slices.ContainsFunc(names, func(name string) bool { return !isFile(name) }) {
+func (o *Comparison) ReadClusterSettings(ctx context.Context, names []string) error {
+	if !slices.ContainsFunc(names, func(name string) bool { return !IsFile(name) }) {
 		return nil
 	}
 	cluster, err := o.Client()
@@ -107,10 +106,10 @@ func (o *comparison) readClusterSettings(ctx context.Context, names []string) er
 	return err
 }
 
-// isFile reports whether an argument of 'diff' is a file, not an object of the cluster such as vm/web. A name with the extension of a
+// IsFile reports whether an argument of 'diff' is a file, not an object of the cluster such as vm/web. A name with the extension of a
 // manifest is a file even if it does not exist, so that the error names the file.
 // Unlike namesObject it accepts any existing path, because 'diff' has no -f.
-func isFile(name string) bool {
+func IsFile(name string) bool {
 	_, err := os.Stat(name)
 	return err == nil || name == "-" || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name))
 }

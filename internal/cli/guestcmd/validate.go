@@ -1,4 +1,4 @@
-package cli
+package guestcmd
 
 import (
 	"errors"
@@ -15,10 +15,10 @@ type validateRun struct{ cmdutil.Inputs }
 // Only 'validate' accepts a VM whose instancetype or preference does not exist, as the webhook does. The other commands
 // need the explicit VMI, and reject such a VM.
 
-// validateCommand returns 'validate'. A test compares its verdicts, causes and warnings with the webhook's.
+// ValidateCommand returns 'validate'. A test compares its verdicts, causes and warnings with the webhook's.
 // The exit status is 0 if all objects are accepted, 1 if one is rejected, and 2 if one has no verdict, because a file cannot be read, or if there are no
 // objects. All objects are judged, even if others are rejected.
-func validateCommand(s *cmdutil.Session) *cobra.Command {
+func ValidateCommand(s *cmdutil.Session) *cobra.Command {
 	o := &validateRun{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "validate (-f FILE|DIR|- | -k DIR | vm/NAME ...)",

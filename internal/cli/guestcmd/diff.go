@@ -1,4 +1,4 @@
-package cli
+package guestcmd
 
 import (
 	"context"
@@ -13,15 +13,15 @@ import (
 )
 
 // diffRun is a run of 'diff'.
-type diffRun struct{ comparison }
+type diffRun struct{ cmdutil.Comparison }
 
 // The verdict of 'diff' depends on what the guests see (abi.Compare of both frontends), not on the text of the domains, which may differ from host to host
 // though a guest sees no difference. The text diffs of specs and domains are only printed.
 
-// diffCommand returns 'diff'. Its exit status is the verdict, so that a pipeline can stop before a change that breaks hardware.
+// DiffCommand returns 'diff'. Its exit status is the verdict, so that a pipeline can stop before a change that breaks hardware.
 // The statuses of verdicts are 3 and 4, because 1 and 2 have the meaning of 'kubectl diff'.
-func diffCommand(s *cmdutil.Session) *cobra.Command {
-	o := &diffRun{newComparison(s)}
+func DiffCommand(s *cmdutil.Session) *cobra.Command {
+	o := &diffRun{cmdutil.NewComparison(s)}
 	cmd := &cobra.Command{
 		Use:   "diff A [B]",
 		Short: "Judge how a change affects the hardware that a guest sees",
@@ -73,19 +73,19 @@ func (o *diffRun) compareNamedGuests(ctx context.Context, args, hosts []string, 
 	if latest && !alone {
 		return none, errors.New("--latest compares one object with its record: leave out the second object or host")
 	}
-	if err := o.readClusterSettings(ctx, args); err != nil {
+	if err := o.ReadClusterSettings(ctx, args); err != nil {
 		return none, err
 	}
 	if alone {
 		return o.sinceBoot(ctx, args[0], hosts[0], latest)
 	}
-	before, err := o.oneGuest(ctx, args[0], nil)
+	before, err := o.OneGuest(ctx, args[0], nil)
 	if err != nil {
 		return none, err
 	}
 	after := before
 	if len(args) == 2 {
-		if after, err = o.oneGuest(ctx, args[1], &before); err != nil {
+		if after, err = o.OneGuest(ctx, args[1], &before); err != nil {
 			return none, err
 		}
 	}
@@ -94,7 +94,7 @@ func (o *diffRun) compareNamedGuests(ctx context.Context, args, hosts []string, 
 
 // sinceBoot compares a VM or VMI with its running VMI, or with the record of its last boot if it does not run.
 func (o *diffRun) sinceBoot(ctx context.Context, name, host string, latest bool) (guestdiff.Difference, error) {
-	of, err := o.readGuests(ctx, name)
+	of, err := o.ReadGuests(ctx, name)
 	if err != nil {
 		return guestdiff.Difference{}, err
 	}
@@ -115,7 +115,7 @@ func (o *diffRun) printDifference(d guestdiff.Difference, domain bool) error {
 			return err
 		}
 	} else {
-		writeDifference(o.Out, d)
+		WriteDifference(o.Out, d)
 		if domain {
 			fmt.Fprint(o.Out, cmdutil.PrintableLines(d.Domain))
 		}
@@ -132,9 +132,9 @@ func (o *diffRun) printDifference(d guestdiff.Difference, domain bool) error {
 // colors are the colors of verdicts.
 var colors = map[record.Verdict]cmdutil.Color{record.Compatible: cmdutil.Green, record.NeedsRestart: cmdutil.Yellow, record.Breaks: cmdutil.Red}
 
-// writeDifference writes a difference as text: what was compared if the user named only one object, the verdict, the changes of the hardware without those
+// WriteDifference writes a difference as text: what was compared if the user named only one object, the verdict, the changes of the hardware without those
 // that follow from another one, and the diff of the explicit spec. It replaces control characters, because tenants write serial numbers and other texts.
-func writeDifference(out io.Writer, d guestdiff.Difference) {
+func WriteDifference(out io.Writer, d guestdiff.Difference) {
 	verdict := string(d.Verdict)
 	if d.Compared != "" {
 		fmt.Fprintf(out, "compared: %s\n", cmdutil.Printable(d.Compared))

@@ -1,4 +1,4 @@
-package cli
+package guestcmd
 
 import (
 	"errors"
@@ -20,10 +20,10 @@ type renderOptions struct {
 	folder string
 }
 
-// renderCommand returns 'render'. Without --host and --bindings it assumes a host, so that it works on any machine.
+// RenderCommand returns 'render'. Without --host and --bindings it assumes a host, so that it works on any machine.
 // The exit status is 1 if stage 1, 2 or 3 rejects a VM, also because the host cannot run it, and 2 if the user names no VM or VMI, or host or
 // bindings cannot be read. The default is -o xml, because virsh and virt-xml-validate read XML.
-func renderCommand(s *cmdutil.Session) *cobra.Command {
+func RenderCommand(s *cmdutil.Session) *cobra.Command {
 	o := &renderRun{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
 		Use:   "render (-f FILE|DIR|- | -k DIR | vm/NAME ...)",

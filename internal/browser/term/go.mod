@@ -1,3 +1,0 @@
-module github.com/moby/term
-
-go 1.26.0
