@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"encoding/pem"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -235,6 +238,50 @@ func TestCatalogSite(t *testing.T) {
 	raw, err := os.ReadFile(filepath.Join(target, "index.html"))
 	if err != nil || !strings.Contains(string(raw), `"id":"instancetype/small"`) || !strings.Contains(string(raw), `"fits":[0]`) {
 		t.Errorf("%v: %s", err, raw)
+	}
+}
+
+// TestSiteNamesTheKey: the page of a published catalog names the key only if its signature is valid.
+func TestSiteNamesTheKey(t *testing.T) {
+	repository, flag := newRegistry(t)
+	private, public := registry.Keys(t, "secret")
+	_, stranger := registry.Keys(t, "secret")
+	dir := t.TempDir()
+	for name, content := range map[string][]byte{"one.key": private, "one.pub": public, "two.pub": stranger} {
+		writeFile(t, filepath.Join(dir, name), string(content))
+	}
+	t.Setenv("COSIGN_PASSWORD", "secret")
+	reference := repository + ":1.0.0"
+	for _, args := range [][]string{{"push", folderOf(t, smallInstancetype), reference}, {"sign", reference, "--key", filepath.Join(dir, "one.key")}} {
+		if _, errOut, err := called(t, append([]string{"catalog", args[0], flag}, args[1:]...)...); err != nil {
+			t.Fatalf("%v: %s", err, errOut)
+		}
+	}
+	block, _ := pem.Decode(public)
+	signer := fmt.Sprintf("Signed by the key <code>sha256:%x</code>", sha256.Sum256(block.Bytes))
+	for _, test := range []struct {
+		source, key string
+		status      int
+		want        string
+	}{
+		{reference, "one.pub", 0, signer},
+		{reference, "", 0, "Signature not verified"},
+		{reference, "two.pub", 1, ""},
+		{folderOf(t, smallInstancetype), "one.pub", 2, ""},
+	} {
+		folder := filepath.Join(t.TempDir(), "public")
+		args := []string{"catalog", "site", test.source, flag, "--output-dir", folder}
+		if test.key != "" {
+			args = append(args, "--key", filepath.Join(dir, test.key))
+		}
+		_, errOut, err := called(t, args...)
+		raw, _ := os.ReadFile(filepath.Join(folder, "index.html"))
+		if cmdutil.ExitStatus(err) != test.status || !strings.Contains(string(raw), test.want) || test.status != 0 && raw != nil {
+			t.Errorf("%s with the key '%s': %v: %s\n%s", test.source, test.key, err, errOut, raw)
+		}
+		if test.key == "" && strings.Contains(string(raw), "Signed by") {
+			t.Error("the page names a key that was not verified")
+		}
 	}
 }
 

@@ -88,6 +88,19 @@ func PublicKey(raw []byte) (signature.Verifier, error) {
 	return signature.LoadVerifier(key, crypto.SHA256)
 }
 
+// KeyDigest identifies a public key: the SHA-256 of the key in DER, as 'openssl pkey -pubin -in cosign.pub -outform der | sha256sum' prints it.
+func KeyDigest(key signature.Verifier) (digest.Digest, error) {
+	public, err := key.PublicKey()
+	if err != nil {
+		return "", err
+	}
+	der, err := cryptoutils.MarshalPublicKeyToDER(public)
+	if err != nil {
+		return "", err
+	}
+	return digest.FromBytes(der), nil
+}
+
 // Sign adds a signature of the artifact that a reference names now, and returns the artifact's digest. Existing signatures are kept. Like
 // cosign, it replaces the manifest of signatures: if two users sign at the same time, one signature is lost.
 func (c *Client) Sign(ctx context.Context, reference string, signer signature.SignerVerifier) (digest.Digest, error) {

@@ -39,6 +39,8 @@ type Catalog struct {
 	Created    string `json:"created,omitempty"`
 	Repository string `json:"repository,omitempty"`
 	Revision   string `json:"revision,omitempty"`
+	// SignedBy is the digest of the public key whose signature of Digest was verified; empty if no signature was verified.
+	SignedBy string `json:"signedBy,omitempty"`
 	// Try reports that TryPage is beside the page, as try.html.
 	Try           bool     `json:"-"`
 	Instancetypes []Object `json:"instancetypes"`

@@ -22,6 +22,7 @@ func hostile() Catalog {
 	partner := object
 	partner.ID = "javascript:alert(1)"
 	return Catalog{Title: attack, Version: attack, Source: attack, Reference: attack, Digest: attack, Created: attack, Repository: attack, Revision: attack,
+		SignedBy:      attack,
 		Instancetypes: []Object{object}, Preferences: []Object{partner}}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/opencontainers/go-digest"
+	"github.com/sigstore/sigstore/pkg/signature"
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 )
@@ -91,16 +92,25 @@ func catalogVerifyCommand(s *cmdutil.Session) *cobra.Command {
 // signedBy is an artifact and the file of a public key.
 type signedBy struct{ reference, key string }
 
-// verifySignature returns the digest of an artifact with a valid signature of a key. If there is no such signature, it prints the reasons and returns
-// ErrRejected.
-func (o *catalogOptions) verifySignature(ctx context.Context, client *oci.Client, s signedBy) (digest.Digest, error) {
-	raw, err := manifest.ReadFile(s.key)
+// readKey reads the file of a public key.
+func readKey(file string) (signature.Verifier, error) {
+	raw, err := manifest.ReadFile(file)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	key, err := oci.PublicKey(raw)
 	if err != nil {
-		return "", fmt.Errorf("'%s': %w", s.key, err)
+		return nil, fmt.Errorf("'%s': %w", file, err)
+	}
+	return key, nil
+}
+
+// verifySignature returns the digest of an artifact with a valid signature of a key. If there is no such signature, it prints the reasons and returns
+// ErrRejected.
+func (o *catalogOptions) verifySignature(ctx context.Context, client *oci.Client, s signedBy) (digest.Digest, error) {
+	key, err := readKey(s.key)
+	if err != nil {
+		return "", err
 	}
 	found, err := client.Verify(ctx, s.reference, key)
 	var unsigned *oci.UnsignedError

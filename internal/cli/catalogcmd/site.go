@@ -1,6 +1,8 @@
 package catalogcmd
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/internal/cli/cmdutil/catalogsource"
 	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/site"
+	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
 )
@@ -19,18 +22,25 @@ import (
 // reference and a version.
 func catalogSiteCommand(s *cmdutil.Session) *cobra.Command {
 	o := newCatalogOptions(s)
-	var folder, title, try string
+	var folder, title, try, key string
 	cmd := &cobra.Command{
 		Use: "site DIR|FILE|-|cluster|oci://HOST/REPOSITORY:VERSION --output-dir DIR", Short: "Write a catalog as a static page to choose from",
 		Long: "Write a catalog as one static HTML page: every instancetype and preference, filters, comparison, which of them fit, manifests and\n" +
 			"commands to copy. The page needs no server and no network.\n" +
 			"With --try there is a second page, try.html, which validates, explains, renders and compares manifests with the catalog in the\n" +
-			"browser of its reader. It needs a server of static files, because browsers do not load a program from a disk.",
+			"browser of its reader. It needs a server of static files, because browsers do not load a program from a disk.\n" +
+			"With --key the footer of the page of a published catalog names the key that signed the catalog, by the SHA-256 of the key. Without a\n" +
+			"valid signature of the key there is no page, and the exit status is 1.",
 		Example: "  kubectl kiln catalog site catalog/ --output-dir public/\n" +
-			"  kubectl kiln catalog site catalog/ --try bin/browser --output-dir public/",
+			"  kubectl kiln catalog site catalog/ --try bin/browser --output-dir public/\n" +
+			"  kubectl kiln catalog site oci://registry.example.org/catalogs/general:1.1.0 --key cosign.pub --output-dir public/",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			read, err := o.ReadCatalog(cmd.Context(), args[0])
+			source, signer, err := o.verifiedSource(cmd.Context(), args[0], key)
+			if err != nil {
+				return err
+			}
+			read, err := o.ReadCatalog(cmd.Context(), source)
 			if err != nil {
 				return err
 			}
@@ -44,6 +54,7 @@ func catalogSiteCommand(s *cmdutil.Session) *cobra.Command {
 				page.Reference = args[0]
 				_, page.Version, _ = cutTag(args[0])
 				o.describePublished(&page)
+				page.SignedBy = signer.String()
 				if !cmd.Flags().Changed("title") {
 					page.Title = catalogName(args[0])
 				}
@@ -73,8 +84,37 @@ func catalogSiteCommand(s *cmdutil.Session) *cobra.Command {
 	cmd.Flags().StringVar(&try, "try", "", "also write try.html, with the program in this folder, which 'make browser' has built in bin/browser")
 	cmd.Flags().StringVar(&folder, "output-dir", "", "folder to write, which must not exist or be empty")
 	_ = cmd.MarkFlagRequired("output-dir") // fails for a flag that is not there
+	cmd.Flags().StringVar(&key, "key", "", "file of a public key, in PEM: write the page only of a published catalog with a signature of this key")
 	o.AddRegistry(cmd)
 	return cmd
+}
+
+// verifiedSource returns the source unchanged without a key. With the file of a key it verifies a published catalog, and returns its reference by the digest
+// that the key has signed, because a tag may be moved between verification and reading, and the digest of the key.
+func (o *catalogOptions) verifiedSource(ctx context.Context, source, key string) (verified string, signer digest.Digest, err error) {
+	switch {
+	case key == "":
+		return source, "", nil
+	case !strings.HasPrefix(source, oci.Scheme):
+		return "", "", errors.New("--key verifies an OCI reference: files have no signature")
+	}
+	public, err := readKey(key)
+	if err != nil {
+		return "", "", err
+	}
+	client, err := o.RegistryClient()
+	if err != nil {
+		return "", "", err
+	}
+	signed, err := o.verifySignature(ctx, client, signedBy{source, key})
+	if err != nil {
+		return "", "", err
+	}
+	if signer, err = oci.KeyDigest(public); err != nil {
+		return "", "", err
+	}
+	verified, err = oci.Pinned(source, signed)
+	return verified, signer, err
 }
 
 // tryFiles returns the page on which readers try manifests, and its program, from the folder of --try.
