@@ -66,16 +66,16 @@ var actions = []action{
 		},
 	},
 	{
-		name: "pause", resource: "virtualmachineinstances", done: "is paused", short: "Stop the CPUs of a guest",
-		long: "Stop the CPUs of a guest until 'unpause'. The guest keeps its memory, and stays on its node.",
+		name: "pause", resource: "virtualmachineinstances", done: "is paused", short: "Stop the CPUs of a VM",
+		long: "Stop the CPUs of a VM until 'unpause'. The guest keeps its memory, and stays on its node.",
 		flags: func(cmd *cobra.Command) func() any {
 			dry := dryRunFlag(cmd)
 			return func() any { return v1.PauseOptions{DryRun: dry()} }
 		},
 	},
 	{
-		name: "unpause", resource: "virtualmachineinstances", done: "runs again", short: "Let the CPUs of a paused guest run",
-		long: "Let the CPUs of a paused guest run.",
+		name: "unpause", resource: "virtualmachineinstances", done: "runs again", short: "Let the CPUs of a paused VM run",
+		long: "Let the CPUs of a paused VM run.",
 		flags: func(cmd *cobra.Command) func() any {
 			dry := dryRunFlag(cmd)
 			return func() any { return v1.UnpauseOptions{DryRun: dry()} }

@@ -27,8 +27,8 @@ const escape = 0x1d
 func ConsoleCommand(s *cmdutil.Session) *cobra.Command {
 	o := &vmAccess{cmdutil.NewPrinter(s)}
 	return &cobra.Command{
-		Use: "console NAME", Short: "Connect to the serial console of a guest", Args: cobra.ExactArgs(1),
-		Long: "Connect to the serial console of a guest, until Ctrl-] or the end of standard input. A guest has one console:\n" +
+		Use: "console NAME", Short: "Connect to the serial console of a VM", Args: cobra.ExactArgs(1),
+		Long: "Connect to the serial console of a VM, until Ctrl-] or the end of standard input. A VM has one console:\n" +
 			"a new client disconnects the client before it. The cluster must have Kiln's API server of subresources, or KubeVirt's.",
 		Example: "  kubectl kiln console web -n shop",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -124,8 +124,8 @@ func untilEscape(text []byte) ([]byte, bool) {
 func VncCommand(s *cmdutil.Session) *cobra.Command {
 	o := &vmAccess{cmdutil.NewPrinter(s)}
 	cmd := &cobra.Command{
-		Use: "vnc NAME", Short: "Serve the display of a guest to a viewer on this machine", Args: cobra.ExactArgs(1),
-		Long: "Serve the display of a guest at a port of this machine, until Ctrl-C: connect a VNC viewer to it. Each viewer has its own\n" +
+		Use: "vnc NAME", Short: "Serve the display of a VM to a viewer on this machine", Args: cobra.ExactArgs(1),
+		Long: "Serve the display of a VM at a port of this machine, until Ctrl-C: connect a VNC viewer to it. Each viewer has its own\n" +
 			"connection; a new one takes the display over. The cluster must have Kiln's API server of subresources, or KubeVirt's.",
 		Example: "  kubectl kiln vnc web -n shop --port 5900",
 	}
