@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ReadHardware returns the GuestHardware of a name, whoever owns it; nil if it does not exist.
+// ReadHardware returns the GuestHardware of a name, also if another VM owns it; nil if it does not exist.
 func ReadHardware(ctx context.Context, reader client.Reader, key types.NamespacedName) (*v1alpha1.GuestHardware, error) {
 	hardware, err := objects.GetOrNil(ctx, reader, key, &v1alpha1.GuestHardware{})
 	if err != nil {

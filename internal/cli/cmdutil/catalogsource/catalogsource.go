@@ -1,4 +1,4 @@
-// Package catalogsource reads catalogs from folders, registries and the cluster, and writes those of registries into folders.
+// Package catalogsource reads catalogs from folders, registries and the cluster, and writes published catalogs into folders.
 package catalogsource
 
 import (
