@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/catalog"
+	"github.com/kilnvm/kiln/test/golden"
 	"github.com/kilnvm/kiln/test/samples"
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 )
@@ -156,4 +158,51 @@ func TestPublishedCatalogHasNoFinding(t *testing.T) {
 	if want := dir + ": 65 instancetypes and 57 preferences: 0 errors, 0 warnings, 0 notes\n"; got.err != nil || got.out != want {
 		t.Errorf("%v\n%s", got.err, got.out)
 	}
+}
+
+// TestPage compares the table in docs/reference/support.md with the objects of the published catalog that pods refuse. 'make golden' writes it.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	shared := samples.Shared(t)
+	if shared == "" {
+		t.Skip("the published catalog is not here (KILN_SHARED)")
+	}
+	got := call(t, "", "catalog", "lint", filepath.Join(shared, "catalog"), "--runtime", "pod", "-o", "json")
+	var report struct{ Findings []catalogs.Finding }
+	if err := json.Unmarshal([]byte(got.out), &report); err != nil || cmdutil.ExitStatus(got.err) != 1 {
+		t.Fatalf("%v, %v\n%s", err, got.err, got.out)
+	}
+	var reasons []string
+	named := map[string][]string{}
+	for _, f := range report.Findings {
+		if f.Rule != "runtime/refused" {
+			t.Errorf("another finding: %+v", f)
+		}
+		_, reason, _ := strings.Cut(f.Message, ": ")
+		if len(named[reason]) == 0 {
+			reasons = append(reasons, reason)
+		}
+		kind, name, _ := strings.Cut(f.Object, " ")
+		if len(named[reason]) == 0 {
+			name = strings.ToLower(strings.TrimPrefix(kind, "VirtualMachineCluster")) + "s `" + name
+		} else {
+			name = "`" + name
+		}
+		named[reason] = append(named[reason], name+"`")
+	}
+	var rows strings.Builder
+	for _, reason := range reasons {
+		fmt.Fprintf(&rows, "| %s | %s |\n", strings.Join(named[reason], ", "), reason)
+	}
+	const page, head = "../../docs/reference/support.md", "| objects | reason |\n|---|---|\n"
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after, found := strings.Cut(string(raw), head)
+	_, after, ended := strings.Cut(after, "\n\n")
+	if !found || !ended {
+		t.Fatalf("%s has no table of the published catalog", page)
+	}
+	golden.Compare(t, page, before+head+rows.String()+"\n"+after)
 }

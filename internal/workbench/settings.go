@@ -72,6 +72,13 @@ func (b *Bench) Configuration(ctx context.Context, in manifest.Inputs) (clusterc
 	return read, append(warnings, more...), err
 }
 
+// WithRuntime returns a configuration with the runtime of --runtime. RuntimeAuto leaves it open what runs the guests.
+func (b *Bench) WithRuntime(cluster config.Cluster) (config.Cluster, error) {
+	guests, runtime, err := runtimeOf(b.Runtime)
+	cluster.Limits.KubeVirtGuests, cluster.Limits.Runtime = guests == installed.KubeVirt, runtime
+	return cluster, err
+}
+
 // kubeVirtGuests reports whether KubeVirt runs guests: according to Runtime, otherwise whether the inputs or the cluster have KubeVirt's virt-controller. If
 // the user may not read it, the result is false, with a warning.
 func (b *Bench) kubeVirtGuests(ctx context.Context, in manifest.Inputs) (bool, []string, error) {

@@ -37,13 +37,18 @@ type trials struct {
 	left    int
 }
 
+// explicitVM admits a VM, and returns its explicit VMI. The errors say why the VM is refused.
+func (t *trials) explicitVM(m trialVM) (*v1.VirtualMachineInstance, field.ErrorList) {
+	t.left--
+	vmi, verdict := admit.VM(probeVM(m), nil, admit.Input{Set: m.Set, Cluster: t.cluster})
+	return vmi, verdict.Errors
+}
+
 // bootVM admits and renders a VM. frozen is the hardware of its last boot; nil for a first boot. The errors say why the VM cannot boot.
 func (t *trials) bootVM(m trialVM, frozen *record.Record) (render.Result, field.ErrorList) {
-	t.left--
-	vm := probeVM(m)
-	vmi, verdict := admit.VM(vm, nil, admit.Input{Set: m.Set, Cluster: t.cluster})
-	if !verdict.Allowed() {
-		return render.Result{}, verdict.Errors
+	vmi, refused := t.explicitVM(m)
+	if len(refused) > 0 {
+		return render.Result{}, refused
 	}
 	// A fixed seed gives all VMs of a run one UUID and the same MACs, so that no difference comes from them.
 	identity.Fill(vmi, "kiln.catalog/probe")

@@ -50,7 +50,7 @@ type Finding struct {
 
 // Settings are the circumstances under which a catalog is judged.
 type Settings struct {
-	// Cluster is the configuration of the cluster for which the catalog is meant.
+	// Cluster is the configuration of the cluster for which the catalog is meant. If it names a runtime, the catalog is also judged by the runtime.
 	Cluster config.Cluster
 	// Now is the time by which objects are obsolete.
 	Now time.Time
@@ -59,11 +59,12 @@ type Settings struct {
 // checks each judge a whole catalog. Their order is the order of the findings about one object.
 var checks = []func(*linter){
 	(*linter).lintWithWebhookRules, (*linter).findDuplicates, (*linter).findLongNames, (*linter).lintLabels, (*linter).findMissingDescriptions,
-	(*linter).lintLifecycles, (*linter).findSameSpecs, (*linter).tryClaimedArchitectures, (*linter).lintPairs, (*linter).reportUntried,
+	(*linter).lintLifecycles, (*linter).findSameSpecs, (*linter).tryClaimedArchitectures, (*linter).lintPairs,
+	(*linter).judgeByRuntime, (*linter).reportUntried,
 }
 
 // declared are all rules by name.
-var declared = byName(legalRules, twiceRules, nameRules, labelRules, describedRules, lifecycleRules, sameSpecRules, pairRules, bootRules, boundedRules)
+var declared = byName(legalRules, twiceRules, nameRules, labelRules, describedRules, lifecycleRules, sameSpecRules, pairRules, bootRules, runtimeRules, boundedRules)
 
 func byName(lists ...[]Rule) map[string]Rule {
 	all := map[string]Rule{}
@@ -98,6 +99,7 @@ func newLinter(objects []*Object, settings Settings) *linter {
 
 func (l *linter) runChecks(most int) []Finding {
 	l.most, l.trials = most, trials{cluster: l.Cluster, left: most}
+	l.trials.cluster.Limits.Runtime = "" // judgeByRuntime finds what the runtime refuses
 	for _, judge := range checks {
 		judge(l)
 	}

@@ -34,6 +34,15 @@ type lintCase struct {
 	words []string
 }
 
+// settings returns the settings of the case: rules about runtimes judge by pods.
+func (c lintCase) settings() Settings {
+	settings := noon
+	if strings.HasPrefix(c.rule, "runtime/") {
+		settings.Cluster.Limits.Runtime = config.RuntimePod
+	}
+	return settings
+}
+
 // changed returns a document with a replacement, which must have an effect.
 func changed(document, old, new string) string {
 	if !strings.Contains(document, old) {
@@ -44,11 +53,11 @@ func changed(document, old, new string) string {
 
 func TestEachRuleOfLint(t *testing.T) {
 	shown := map[string]bool{}
-	for _, test := range slices.Concat(labelCases, objectCases, lifecycleCases, pairCases) {
+	for _, test := range slices.Concat(labelCases, objectCases, lifecycleCases, pairCases, runtimeCases) {
 		t.Run(test.rule+"/"+test.why, func(t *testing.T) {
 			shown[test.rule] = true
 			var of []Finding
-			for _, f := range Lint(objects(t, test.bad...), noon) {
+			for _, f := range Lint(objects(t, test.bad...), test.settings()) {
 				if f.Rule == test.rule {
 					of = append(of, f)
 				} else if f.Rule != "label/description" {
@@ -67,7 +76,7 @@ func TestEachRuleOfLint(t *testing.T) {
 					t.Errorf("'%s' is neither in message nor in remedy: %+v", words, f)
 				}
 			}
-			for _, f := range Lint(objects(t, test.good...), noon) {
+			for _, f := range Lint(objects(t, test.good...), test.settings()) {
 				if f.Rule != "label/description" || test.rule == f.Rule {
 					t.Errorf("its good neighbour has a finding: %+v", f)
 				}
@@ -110,7 +119,7 @@ func TestOneOfBothAlone(t *testing.T) {
 // TestLintIsStable: findings do not depend on what maps are like, and nothing given is changed.
 func TestLintIsStable(t *testing.T) {
 	var bad []string
-	for _, test := range slices.Concat(labelCases, objectCases, lifecycleCases, pairCases) {
+	for _, test := range slices.Concat(labelCases, objectCases, lifecycleCases, pairCases, runtimeCases) {
 		bad = append(bad, test.bad...)
 	}
 	all, same := objects(t, bad...), objects(t, bad...)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/pkg/catalog"
 	"github.com/spf13/cobra"
@@ -13,6 +14,10 @@ import (
 
 // lintRun is a run of 'catalog lint'.
 type lintRun struct{ catalogOptions }
+
+// runtimeUsage is the help text of --runtime.
+const runtimeUsage = "what runs the guests of the catalog: 'kubevirt'; 'pod', a pod of Kiln for each VMI; 'node', Kiln on bare machines; or 'auto': no runtime " +
+	"judges the objects"
 
 // catalogLintCommand returns 'catalog lint'. Findings are printed to standard output, and only faults to standard error.
 // The default configuration has every feature gate on, because a catalog is meant for many clusters. --config judges for one cluster.
@@ -23,16 +28,20 @@ func catalogLintCommand(s *cmdutil.Session) *cobra.Command {
 		Short: "Check a catalog before it is published",
 		Long: "Check a catalog before it is published: schemas, names, the labels below 'instancetype.kubevirt.io/' against the specs,\n" +
 			"lifecycles, instancetypes with the same spec, and with Kiln's engine which instancetypes and preferences boot together on\n" +
-			"which architectures. Each finding has its line, rule and remedy.\n\n" +
+			"which architectures. With --runtime it also names the objects with which this runtime starts no guest, and preferences that it\n" +
+			"refuses with some instancetypes. Each finding has its line, rule and remedy.\n\n" +
 			"The exit status is 1 if there are errors, with --strict also if there are warnings, and 2 if a file cannot be read.",
 		Example: "  kubectl kiln catalog lint catalog/\n" +
 			"  kustomize build catalog/ | kubectl kiln catalog lint - --strict\n" +
+			"  kubectl kiln catalog lint catalog/ --runtime pod\n" +
 			"  kubectl kiln catalog lint catalog/ -o sarif > catalog.sarif",
 		Args: cobra.ExactArgs(1),
 	}
 	cmd.Flags().BoolVar(&o.Bench.Strict, "strict", false, "return the exit status 1 for warnings too")
 	cmd.Flags().StringVar(&o.Bench.Config, "config", "",
 		"file with KubeVirt's configuration, as the webhook's --config; default: KubeVirt's defaults with every feature gate on")
+	cmd.Flags().StringVar(&o.Bench.Runtime, "runtime", workbench.RuntimeAuto, runtimeUsage)
+	cmdutil.CompleteValues(cmd, "runtime", workbench.Runtimes...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.lintCatalog(cmd, args[0]) }
 	o.AddRegistry(cmd)
 	o.AddOutput(cmd, "text", "text", "json", "sarif")

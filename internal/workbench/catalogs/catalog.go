@@ -185,12 +185,13 @@ func Compare(ctx context.Context, b *workbench.Bench, sides [2]Catalog, now time
 	return catalog.Compare(sides[0].Objects, sides[1].Objects, settings), warnings, nil
 }
 
-// lintSettings returns the configuration by which catalogs are judged. Lifecycles are judged at the time now.
-func lintSettings(ctx context.Context, b *workbench.Bench, now time.Time) (catalog.Settings, []string, error) {
-	settings := catalog.Settings{Cluster: config.Default(), Now: now}
+// lintSettings returns the configuration by which catalogs are judged, with the runtime of the bench. Lifecycles are judged at the time now.
+func lintSettings(ctx context.Context, b *workbench.Bench, now time.Time) (settings catalog.Settings, warnings []string, err error) {
+	settings = catalog.Settings{Cluster: config.Default(), Now: now}
 	settings.Cluster.Limits.Gates = config.AllGates()
 	if b.Config == "" {
-		return settings, nil, nil
+		settings.Cluster, err = b.WithRuntime(settings.Cluster)
+		return settings, nil, err
 	}
 	read, warnings, err := b.Configuration(ctx, manifest.Inputs{})
 	settings.Cluster = read.Cluster
