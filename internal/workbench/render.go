@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Stages of a rendering: 'frontend' is only what the guest sees (stage 2), 'backend' is the complete domain (stage 3).
+// Stages of a rendering of a domain: 'frontend' is only what the guest sees (stage 2), 'backend' is the complete domain (stage 3).
 const (
 	StageFrontend = "frontend"
 	StageBackend  = "backend"

@@ -49,7 +49,7 @@ func (r Reader) readClaims(ctx context.Context, vmi *v1.VirtualMachineInstance) 
 		if found == nil {
 			continue
 		}
-		claim := podClaim(found)
+		claim := ClaimOf(found)
 		if claim.Filling, claim.Unready, err = r.fillingState(ctx, found); err != nil {
 			return nil, err
 		}
@@ -58,7 +58,8 @@ func (r Reader) readClaims(ctx context.Context, vmi *v1.VirtualMachineInstance) 
 	return claims, nil
 }
 
-func podClaim(found *corev1.PersistentVolumeClaim) pod.Claim {
+// ClaimOf returns the facts about a claim, without what fills it.
+func ClaimOf(found *corev1.PersistentVolumeClaim) pod.Claim {
 	writable := slices.ContainsFunc(found.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool { return m != corev1.ReadOnlyMany })
 	return pod.Claim{Block: found.Spec.VolumeMode != nil && *found.Spec.VolumeMode == corev1.PersistentVolumeBlock, ReadOnly: !writable,
 		Info: v1.PersistentVolumeClaimInfo{ClaimName: found.Name, AccessModes: found.Spec.AccessModes, VolumeMode: found.Spec.VolumeMode,

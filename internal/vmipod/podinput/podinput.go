@@ -32,7 +32,7 @@ type Reader struct {
 
 // Read returns the input of the pod of a VMI, without its KeySecret.
 func (r Reader) Read(ctx context.Context, vmi *v1.VirtualMachineInstance) (in pod.Input, err error) {
-	in = pod.Input{VMI: vmi, Settings: r.podSettings()}
+	in = pod.Input{VMI: vmi, Settings: SettingsOf(r.Configuration, r.Settings)}
 	if in.Record, err = r.readRecord(ctx, vmi); err != nil {
 		return in, err
 	}
@@ -46,12 +46,12 @@ func (r Reader) Read(ctx context.Context, vmi *v1.VirtualMachineInstance) (in po
 	return in, err
 }
 
-// podSettings returns the settings of flags and configuration.
-func (r Reader) podSettings() pod.Settings {
-	settings, pods := r.Settings, r.Configuration.Pods
+// SettingsOf returns the settings of flags, completed by those of the configuration.
+func SettingsOf(configuration config.Cluster, flags pod.Settings) pod.Settings {
+	settings, pods := flags, configuration.Pods
 	settings.Emulate, settings.CPUAllocationRatio, settings.MemoryOvercommit = pods.Emulate, pods.CPUAllocationRatio, pods.MemoryOvercommit
 	settings.OverheadRatio, settings.StateClass, settings.PullPolicy = pods.OverheadRatio, pods.StateClass, pods.PullPolicy
-	settings.PermittedHostDevices = r.Configuration.Limits.PermittedHostDevices
+	settings.PermittedHostDevices = configuration.Limits.PermittedHostDevices
 	return settings
 }
 
