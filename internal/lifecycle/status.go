@@ -108,7 +108,8 @@ func (s *state) fillStatus(status *v1.VirtualMachineStatus) {
 	if !s.startOutstanding() {
 		status.RunStrategy = s.strategy
 	}
-	status.ObservedGeneration, status.DesiredGeneration = s.observedGeneration(), s.vm.Generation
+	// Flux and Helm wait until both are the generation of the object. An edit that waits for a restart is seen, too: condition RestartRequired says that it waits.
+	status.ObservedGeneration, status.DesiredGeneration = s.vm.Generation, s.vm.Generation
 	status.Conditions = s.nextConditions()
 	status.InstancetypeRef, status.PreferenceRef = s.revisionReferences()
 }
@@ -125,16 +126,6 @@ func (s *state) revisionReferences() (instancetype, preference *v1.InstancetypeS
 			cmp.Or(s.pins.Preference, recorded.Preference))
 	}
 	return instancetype, preference
-}
-
-// observedGeneration returns the generation of the VM that its VMI follows: the current one if no edit waits for a restart, otherwise the one that the VMI was
-// made from. It is 0, which the status omits, without a VMI or if the generation is unknown. Tools that follow kstatus wait until it is the current one.
-func (s *state) observedGeneration() int64 {
-	made := s.vmiGeneration()
-	if made > 0 && (!s.hasLiveVMI() || !s.pendingUnknown && s.pending == (pendingEdit{})) {
-		return s.vm.Generation
-	}
-	return made
 }
 
 // vmiGeneration returns the generation of the VM that its VMI was made from, by KubeVirt's annotation on the VMI; 0 without a VMI or if it is unknown. The

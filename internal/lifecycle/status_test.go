@@ -84,7 +84,7 @@ func TestReadySaysWhere(t *testing.T) {
 	}
 }
 
-// TestGenerations: observedGeneration is the current generation, unless an edit waits for a restart.
+// TestGenerations: observedGeneration is the generation of each VM that the controller has seen, whatever becomes of the edit.
 func TestGenerations(t *testing.T) {
 	c := newCluster(t, newVM(v1.RunStrategyAlways))
 	expect := func(why string, observed, desired int64) {
@@ -106,27 +106,48 @@ func TestGenerations(t *testing.T) {
 	expect("a guest was created", 1, 1)
 	c.setPhase(v1.Running)
 	edit(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Hostname = "new" })
-	expect("the VM was edited", 1, 2)
+	expect("an edit waits for a restart", 2, 2)
+	if len(conditionsOfType(c.vm(), v1.VirtualMachineRestartRequired)) == 0 {
+		t.Error("no condition says that the edit waits")
+	}
 	c.shutDownGuest()
 	expect("another guest was created", 2, 2)
 	c.setPhase(v1.Running)
 	edit(func(vm *v1.VirtualMachine) { vm.Spec.RunStrategy = new(v1.RunStrategyRerunOnFailure) })
-	expect("an edit beside the template waits for no restart", 3, 3)
-	edit(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Hostname = "newer" })
-	expect("an edit that waits", 2, 4)
-	edit(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Hostname = "new" })
-	expect("the edit is taken back", 5, 5)
+	expect("an edit beside the template", 3, 3)
+	edit(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Domain.Devices.Disks = []v1.Disk{{Name: "missing"}} })
+	expect("a mistake", 4, 4)
 	for _, forged := range []string{"7", "0", "-1", "two", ""} {
 		vmi := c.vmi()
 		vmi.Annotations[v1.VirtualMachineGenerationAnnotation] = forged
 		if err := c.Update(t.Context(), vmi); err != nil {
 			t.Fatal(err)
 		}
-		expect("the guest says '"+forged+"', which cannot be", 0, 5)
+		expect("the guest says '"+forged+"', which cannot be", 4, 4)
 	}
+	paused := c.vmi()
+	paused.Status.Conditions = append(paused.Status.Conditions,
+		v1.VirtualMachineInstanceCondition{Type: v1.VirtualMachineInstancePaused, Status: corev1.ConditionTrue})
+	if err := c.Status().Update(t.Context(), paused); err != nil {
+		t.Fatal(err)
+	}
+	edit(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Hostname = "newer" })
+	expect("a paused guest", 5, 5)
 	halted := v1.RunStrategyHalted
 	edit(func(vm *v1.VirtualMachine) { vm.Spec.RunStrategy = &halted })
-	expect("no guest observes anything", 0, 6)
+	expect("no guest", 6, 6)
+	edit(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Hostname = "newest" })
+	expect("an edit of a stopped VM", 7, 7)
+	vm := c.vm()
+	vm.Finalizers = append(vm.Finalizers, "example.com/kept")
+	if err := c.Update(t.Context(), vm); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), vm); err != nil {
+		t.Fatal(err)
+	}
+	edit(func(vm *v1.VirtualMachine) { vm.Spec.Template.Spec.Hostname = "last" })
+	expect("an edit of a VM that is being deleted", 8, 8)
 }
 
 // TestFirstStatus: the first reconcile of a new VM writes its status and delays nothing, however many VMs are new.

