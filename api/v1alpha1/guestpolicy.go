@@ -13,7 +13,8 @@ const KindGuestPolicy = "GuestPolicy"
 //   - instancetype, preference: the instancetype and the preference to which the VM refers, with apiVersion, kind, metadata and spec; null if the VM refers to
 //     no such object. Labels and annotations are known as long as the object has the spec to which the VM is pinned.
 //   - namespaceObject: the namespace, with its metadata
-//   - request: kind, name, namespace, operation, userInfo and dryRun of the request
+//   - request: kind, name, namespace, operation, userInfo and dryRun of the request. If object would be made of a template, such as of a
+//     VirtualMachinePool, requestKind, requestResource and name are of the object with the template.
 //   - variables: the variables of the policy, by name
 //
 // +kubebuilder:object:root=true

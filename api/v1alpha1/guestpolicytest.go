@@ -31,10 +31,11 @@ type GuestPolicyTest struct {
 type GuestPolicyCase struct {
 	// name says what the case shows.
 	Name string `json:"name"`
-	// object is a VirtualMachine or a VirtualMachineInstance: the object itself, or the name of a file with one object, relative to this file.
+	// object is a VirtualMachine, a VirtualMachineInstance or an object with a template of one, such as a VirtualMachinePool: the object itself, or the name of
+	// a file with one object, relative to this file.
 	// +kubebuilder:validation:Schemaless
 	Object json.RawMessage `json:"object"`
-	// oldObject is the VirtualMachine before an update, in the form of object.
+	// oldObject is the VirtualMachine or the object with a template before an update, in the form of object.
 	// +kubebuilder:validation:Schemaless
 	OldObject json.RawMessage `json:"oldObject,omitempty"`
 	// operation is CREATE or UPDATE. Default: UPDATE with an oldObject, else CREATE.

@@ -18,6 +18,7 @@ import (
 	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
+	"github.com/kilnvm/kiln/pkg/carrier"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/spf13/cobra"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -48,6 +49,10 @@ func runWebhook(ctx context.Context, o options) error {
 	if err := errors.Join(o.hook.Validate(), enforcement.CheckValue(o.enforcement), config.CheckRuntime(o.runtime)); err != nil {
 		return err
 	}
+	carriers, err := carrier.ParseKinds(o.carriers)
+	if err != nil {
+		return fmt.Errorf("--carrier: %w", err)
+	}
 	command.Log(o.LogLevel)
 	engine, err := o.NewEngine(ctx, o.config, ctrl.Options{})
 	if err != nil {
@@ -67,6 +72,7 @@ func runWebhook(ctx context.Context, o options) error {
 		ParamSchema:  policies.Schema,
 		MayRead:      admission.AccessReview(engine.Live),
 		Enforcement:  o.enforcement,
+		Carriers:     carriers,
 		Refusals:     -int(o.refusals), // logr's levels are slog's with the opposite sign
 		Write: func(ctx context.Context, drafts ...revision.Draft) error {
 			return revision.Write(ctx, engine.Live, drafts...)

@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/internal/enforcement"
 	"github.com/kilnvm/kiln/internal/kubevirt/installed"
 	"github.com/kilnvm/kiln/internal/kubevirt/virtcontroller"
+	"github.com/kilnvm/kiln/pkg/carrier"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/spf13/pflag"
 )
@@ -17,6 +18,7 @@ import (
 type options struct {
 	command.Process
 	address, certs, name, config, guests, runtime, enforcement string
+	carriers                                                   []string
 	version                                                    config.Version
 	hook                                                       virtcontroller.Hook
 	clients                                                    clients
@@ -50,6 +52,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 		"Plugin (gate Plugins), with component beside-kubevirt/plugin")
 	flags.StringVar(&o.enforcement, "enforcement", enforcement.Enforce, "what admission does with objects of KubeVirt's kinds that it would refuse: Enforce "+
 		"refuses them, Warn admits them with warnings. Label "+v1alpha1.LabelAdmission+" of a namespace overrides it. Without KubeVirt, Enforce holds")
+	flags.StringArrayVar(&o.carriers, "carrier", nil, carrier.FlagUsage)
 	flags.TextVar(&o.refusals, "log-refusals", o.refusals, "level at which requests are logged that are refused for a mistake of the user: debug or info")
 	flags.DurationVar(&o.delay, "shutdown-delay-duration", 0,
 		"time to go on serving, not ready, after a signal to stop, until load balancers have noticed")

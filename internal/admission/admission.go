@@ -13,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/carrier"
 	"github.com/kilnvm/kiln/pkg/patch"
 	"golang.org/x/sync/semaphore"
 	admissionv1 "k8s.io/api/admission/v1"
@@ -36,6 +37,8 @@ type Server struct {
 	// Enforcement is enforcement.Enforce or enforcement.Warn; empty for Enforce. Namespaces with label kilnvm.io/admission have their own value. Warn needs
 	// KubeVirt, which judges the objects, too.
 	Enforcement string
+	// Carriers are the kinds of the administrator that have templates of VMs or VMIs, besides carrier.Builtin.
+	Carriers []carrier.Kind
 
 	// capacity bounds the reviews in progress of all hooks.
 	capacity *semaphore.Weighted
@@ -62,6 +65,7 @@ const (
 	ValidateSnapshot     = "/validate/virtualmachinesnapshots"
 	ValidateRestore      = "/validate/virtualmachinerestores"
 	ValidateClone        = "/validate/virtualmachineclones"
+	ValidateCarrier      = "/validate/carriers"
 )
 
 // Hooks returns all webhooks by path. They share the capacity for reviews in progress, because they share the memory of the process.
@@ -91,6 +95,7 @@ func (s *Server) Hooks() map[string]Hook {
 		ValidateSnapshot:     s.withinCount(s.validateSnapshot),
 		ValidateRestore:      s.withinCount(s.validateRestore),
 		ValidateClone:        s.withinCount(s.validateClone),
+		ValidateCarrier:      s.validateCarrier,
 	} {
 		hooks[path] = Hook{handle: handle, capacity: s.capacity, path: path, refusals: s.Refusals, yields: yields}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 )
 
-const pool = "apiVersion: pool.kubevirt.io/v1beta1\nkind: VirtualMachinePool\nmetadata: {name: ten, namespace: shop}\n"
+const pool = "apiVersion: export.kubevirt.io/v1beta1\nkind: VirtualMachineExport\nmetadata: {name: ten, namespace: shop}\n"
 
 // TestNamesThatAreNotThere: the message names the most similar name, and --strict makes it a rejection at the field.
 func TestNamesThatAreNotThere(t *testing.T) {
@@ -83,20 +83,20 @@ func TestKindsThatAreNotServed(t *testing.T) {
 	t.Parallel()
 	volume := "apiVersion: cdi.kubevirt.io/v1beta1\nkind: DataVolume\nmetadata: {name: disk, namespace: shop}\n"
 	configuration := "apiVersion: kubevirt.io/v1\nkind: KubeVirt\nmetadata: {name: kubevirt, namespace: kubevirt}\n"
-	replicas := "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstanceReplicaSet\nmetadata: {name: ten, namespace: shop}\n"
+	replicas := "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstanceMigration\nmetadata: {name: ten, namespace: shop}\n"
 	service := "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\n"
 	_, file := write(t, pool, volume, configuration, replicas, service, size, vm)
-	const named = "skipped: VirtualMachinePool shop/ten: Kiln does not serve this kind of pool.kubevirt.io/v1beta1\n" +
+	const named = "skipped: VirtualMachineExport shop/ten: Kiln does not serve this kind of export.kubevirt.io/v1beta1\n" +
 		"skipped: DataVolume shop/disk: CDI serves this kind, and no VM here infers its instancetype or preference from it\n" +
-		"skipped: VirtualMachineInstanceReplicaSet shop/ten: Kiln does not serve this kind of kubevirt.io/v1\n"
+		"skipped: VirtualMachineInstanceMigration shop/ten: Kiln does not serve this kind of kubevirt.io/v1\n"
 	for _, command := range []string{"validate", "expand", "explain", "render"} {
 		if got := call(t, "", command, "-f", file); got.err != nil || got.errOut != named || !strings.Contains(got.out, "web") {
 			t.Errorf("%s: %v\n%s%s", command, got.err, got.errOut, got.out)
 		}
 		got := call(t, "", command, "-f", file, "--strict")
 		if cmdutil.ExitStatus(got.err) != 1 ||
-			!strings.Contains(got.errOut, "  kind: Forbidden: Kiln does not serve this kind of pool.kubevirt.io/v1beta1\n    "+file+":2: kind: VirtualMachinePool\n") ||
-			!strings.Contains(got.errOut, "skipped: DataVolume") || !strings.Contains(got.errOut, "ReplicaSet shop/ten is rejected") ||
+			!strings.Contains(got.errOut, "  kind: Forbidden: Kiln does not serve this kind of export.kubevirt.io/v1beta1\n    "+file+":2: kind: VirtualMachineExport\n") ||
+			!strings.Contains(got.errOut, "skipped: DataVolume") || !strings.Contains(got.errOut, "Migration shop/ten is rejected") ||
 			!strings.Contains(got.out, "web") {
 			t.Errorf("%s --strict: %v\n%s%s", command, got.err, got.errOut, got.out)
 		}

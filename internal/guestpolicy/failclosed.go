@@ -20,6 +20,17 @@ var judging = map[string]v1alpha1.GuestPolicyResource{
 	"virtualmachineinstances.validate.kilnvm.io": v1alpha1.PolicyVirtualMachineInstances,
 }
 
+// carriers are the webhooks of kiln-validating that judge templates of VMs or VMIs, with the resources of what is made of them. A cluster need not have them.
+var carriers = map[string][]v1alpha1.GuestPolicyResource{
+	"virtualmachinepools.validate.kilnvm.io":               {v1alpha1.PolicyVirtualMachines},
+	"virtualmachineinstancereplicasets.validate.kilnvm.io": {v1alpha1.PolicyVirtualMachineInstances},
+	"virtualmachinetemplates.validate.kilnvm.io":           {v1alpha1.PolicyVirtualMachines},
+	"kubevirtmachinetemplates.validate.kilnvm.io":          {v1alpha1.PolicyVirtualMachines},
+	"kubevirtmachines.validate.kilnvm.io":                  {v1alpha1.PolicyVirtualMachines},
+	// The kinds of the administrator: docs/reference/carriers.md.
+	"carriers.validate.kilnvm.io": {v1alpha1.PolicyVirtualMachines, v1alpha1.PolicyVirtualMachineInstances},
+}
+
 const (
 	// leastTimeout is the timeoutSeconds of a webhook with failurePolicy Fail, unless its original has a longer one: a create that would fail waits longer than
 	// one that is admitted.
@@ -42,8 +53,12 @@ func FailClosed(webhooks []admissionv1.ValidatingWebhook, policies []v1alpha1.Gu
 	for _, name := range slices.Sorted(maps.Keys(scopes)) {
 		for _, original := range webhooks {
 			resource, judges := judging[original.Name]
-			if judges && failsOpen(original) && slices.Contains(scopes[name].resources, resource) {
+			switch {
+			case !failsOpen(original):
+			case judges && slices.Contains(scopes[name].resources, resource):
 				closed = append(closed, scopes[name].closedCopy(original, name))
+			case slices.ContainsFunc(carriers[original.Name], scopes[name].judgesNew):
+				closed = append(closed, scopes[name].ofCarriers().closedCopy(original, name))
 			}
 		}
 	}
@@ -108,6 +123,17 @@ func (s scope) mergeScope(other scope) scope {
 	s.resources = mergeSorted(s.resources, other.resources)
 	s.operations = mergeSorted(s.operations, other.operations)
 	return s
+}
+
+// judgesNew reports whether the scope has creates of a resource: a template is judged as a create.
+func (s scope) judgesNew(resource v1alpha1.GuestPolicyResource) bool {
+	return slices.Contains(s.resources, resource) && slices.Contains(s.operations, v1alpha1.PolicyCreate)
+}
+
+// ofCarriers returns the scope for objects with templates. Their own labels are not the labels that a policy selects, and what an update changes is judged as a
+// create.
+func (s scope) ofCarriers() scope {
+	return scope{namespaces: s.namespaces, operations: []v1alpha1.GuestPolicyOperation{v1alpha1.PolicyCreate, v1alpha1.PolicyUpdate}}
 }
 
 func mergeSorted[T cmp.Ordered](a, b []T) []T {

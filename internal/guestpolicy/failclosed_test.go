@@ -105,6 +105,37 @@ func TestFailClosed(t *testing.T) {
 	}
 }
 
+// TestFailClosedCarriers: the API server asks about templates of what a policy may refuse. Labels of the carrier are not labels of what is made of it, and an
+// update of a carrier makes something new.
+func TestFailClosedCarriers(t *testing.T) {
+	pools, replicas := installedHook("virtualmachinepools.validate.kilnvm.io", "virtualmachinepools", admissionv1.Ignore),
+		installedHook("virtualmachineinstancereplicasets.validate.kilnvm.io", "virtualmachineinstancereplicasets", admissionv1.Ignore)
+	own := installedHook("carriers.validate.kilnvm.io", "stacks", admissionv1.Ignore)
+	for _, test := range []struct {
+		why   string
+		match v1alpha1.GuestPolicyMatch
+		want  string
+	}{
+		{"all", v1alpha1.GuestPolicyMatch{}, "deny.virtualmachinepools CREATE,UPDATE in; deny.virtualmachineinstancereplicasets CREATE,UPDATE in; " +
+			"deny.carriers CREATE,UPDATE in"},
+		{"creates of VMs with a label", v1alpha1.GuestPolicyMatch{Resources: []v1alpha1.GuestPolicyResource{v1alpha1.PolicyVirtualMachines},
+			ObjectSelector: labelled("gpu", "yes"), NamespaceSelector: labelled("team", "a"), Operations: []v1alpha1.GuestPolicyOperation{v1alpha1.PolicyCreate}},
+			"deny-*.virtualmachinepools CREATE,UPDATE in,team=a; deny-*.carriers CREATE,UPDATE in,team=a"},
+		{"VMIs", v1alpha1.GuestPolicyMatch{Resources: []v1alpha1.GuestPolicyResource{v1alpha1.PolicyVirtualMachineInstances}},
+			"deny.virtualmachineinstancereplicasets CREATE,UPDATE in; deny.carriers CREATE,UPDATE in"},
+		{"updates alone", v1alpha1.GuestPolicyMatch{Operations: []v1alpha1.GuestPolicyOperation{v1alpha1.PolicyUpdate}}, ""},
+	} {
+		policy := v1alpha1.GuestPolicy{Spec: v1alpha1.GuestPolicySpec{MatchConstraints: test.match}}
+		got := closedText(FailClosed([]admissionv1.ValidatingWebhook{pools, replicas, own}, []v1alpha1.GuestPolicy{policy}))
+		if got != test.want {
+			t.Errorf("%s: %s\nwant %s", test.why, got, test.want)
+		}
+	}
+	if about := askedAbout(append(installedHooks(admissionv1.Fail), pools), false); about != askedAll {
+		t.Errorf("webhooks of templates decide nothing about the condition: '%s'", about)
+	}
+}
+
 // closedText returns the names of webhooks without digests, their operations and their selectors.
 func closedText(webhooks []admissionv1.ValidatingWebhook) string {
 	var all []string

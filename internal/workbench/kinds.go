@@ -7,11 +7,13 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/carrier"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/policy"
 	"github.com/kilnvm/kiln/pkg/validate"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clone "kubevirt.io/api/clone/v1beta1"
@@ -27,10 +29,13 @@ type stageOne struct {
 	reviewer review.Reviewer
 	// old is the stored VM, or nil. A VM with its name is reviewed as its update.
 	old *v1.VirtualMachine
+	// carriers are the kinds of Bench.Carriers. oldCarrier is a stored object with templates, or nil: the objects are reviewed as its update.
+	carriers   []carrier.Kind
+	oldCarrier *unstructured.Unstructured
 }
 
-// judges has a function for each kind. The function sets the verdict, and for a VM or VMI the guest.
-var judges = map[schema.GroupKind]func(stageOne, context.Context, *Reviewed, []byte) error{
+// judges has a function for each kind, except for kinds that carry VMs or VMIs: see judgeOf.
+var judges = map[schema.GroupKind]judgeFunc{
 	{Group: v1.GroupVersion.Group, Kind: "VirtualMachine"}:                                   stageOne.judgeVM,
 	{Group: v1.GroupVersion.Group, Kind: "VirtualMachineInstance"}:                           stageOne.judgeVMI,
 	{Group: v1.GroupVersion.Group, Kind: "VirtualMachineInstancePreset"}:                     stageOne.judgePreset,

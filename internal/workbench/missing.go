@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/pkg/carrier"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -44,9 +45,9 @@ func unresolvedMatchers() *field.Error {
 }
 
 // isUnserved reports whether a kind belongs to a group of KubeVirt or its companions, such as CDI, and Kiln neither judges nor reads it.
-func isUnserved(kind schema.GroupVersionKind) bool {
+func isUnserved(kind schema.GroupVersionKind, carriers []carrier.Kind) bool {
 	ofKubeVirt := kind.Group == v1.GroupVersion.Group || strings.HasSuffix(kind.Group, "."+v1.GroupVersion.Group)
-	return ofKubeVirt && judges[kind.GroupKind()] == nil && kind.GroupKind() != v1.KubeVirtGroupVersionKind.GroupKind()
+	return ofKubeVirt && judgeOf(kind.GroupKind(), carriers) == nil && kind.GroupKind() != v1.KubeVirtGroupVersionKind.GroupKind()
 }
 
 // unservedReason returns why an object of a kind is skipped.

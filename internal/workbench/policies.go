@@ -12,12 +12,14 @@ import (
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/workbench/crdschema"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"github.com/kilnvm/kiln/pkg/carrier"
 	"github.com/kilnvm/kiln/pkg/policy"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	v1 "kubevirt.io/api/core/v1"
@@ -72,8 +74,20 @@ func (b *Bench) GuestPolicies(ctx context.Context, in manifest.Inputs) ([]*polic
 	return all, warnings, nil
 }
 
-// JudgedKinds are the kinds that policies judge.
+// JudgedKinds are the kinds of guests that policies judge.
 var JudgedKinds = []string{v1.VirtualMachineGroupVersionKind.Kind, v1.VirtualMachineInstanceGroupVersionKind.Kind}
+
+// JudgedByPolicies reports whether policies judge objects of a kind: VMs, VMIs, and what has templates of them.
+func JudgedByPolicies(kind schema.GroupKind) bool {
+	return kind == v1.VirtualMachineGroupVersionKind.GroupKind() || kind == v1.VirtualMachineInstanceGroupVersionKind.GroupKind() || carrier.Find(kind, nil) != nil
+}
+
+// WithOldCarrier returns a bench that reviews objects with templates of VMs as updates of a stored object.
+func (b *Bench) WithOldCarrier(old *unstructured.Unstructured) *Bench {
+	other := *b
+	other.oldCarrier = old
+	return &other
+}
 
 // WithPolicies returns a bench with the configuration of b that judges the requests of a user only by these policies.
 func (b *Bench) WithPolicies(user authenticationv1.UserInfo, policies ...*policy.Policy) *Bench {

@@ -16,6 +16,7 @@ import (
 	"github.com/kilnvm/kiln/internal/workbench/crdschema"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/carrier"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/policy"
 	"github.com/kilnvm/kiln/pkg/validate"
@@ -33,7 +34,7 @@ type Reviewed struct {
 	// Unknown reports that a VM refers to an instancetype or preference that does not exist. The webhook admits it, but it cannot start.
 	Unknown bool
 
-	// Policies has the results of the GuestPolicies for a VM or VMI.
+	// Policies has the results of the GuestPolicies for a VM, a VMI or the templates of other kinds.
 	Policies policy.Result
 
 	// Unselected are the policies of Bench.Policies that do not select a VM or VMI.
@@ -86,7 +87,11 @@ func (b *Bench) Review(ctx context.Context, in manifest.Inputs, old *v1.VirtualM
 	if all.Warnings = append(all.Warnings, warnings...); err != nil {
 		return all, err
 	}
-	stage := stageOne{bench: b, old: old, reviewer: review.Reviewer{
+	carriers, err := carrier.ParseKinds(b.Carriers)
+	if err != nil {
+		return all, fmt.Errorf("--carrier: %w", err)
+	}
+	stage := stageOne{bench: b, old: old, oldCarrier: b.oldCarrier, carriers: carriers, reviewer: review.Reviewer{
 		Resolver: resolve.Resolver{Cached: in.Reader, OfFiles: !in.OfCluster}, Configuration: func() config.Cluster { return now.Cluster },
 		Policies: func() ([]*policy.Policy, error) { return policies, nil }, Params: paramsOf(in), KubeVirt: virtcontroller.Completer{}, EachEffect: true,
 		Exceptions: exceptionsOf(ctx, in), Now: b.Now,
@@ -101,14 +106,14 @@ func (b *Bench) Review(ctx context.Context, in manifest.Inputs, old *v1.VirtualM
 		case crdschema.IsFileKind(kind):
 			all.Skipped = append(all.Skipped, Skipped{object, "it is read by another command, and is no object of a cluster"})
 			continue
-		case isUnserved(kind):
+		case isUnserved(kind, carriers):
 			reason := unservedReason(kind)
 			if !b.Strict || servedByOthers(kind) {
 				all.Skipped = append(all.Skipped, Skipped{object, reason})
 				continue
 			}
 			r.Verdict.Errors = append(r.Verdict.Errors, field.Forbidden(field.NewPath("kind"), reason))
-		case judges[kind.GroupKind()] == nil:
+		case judgeOf(kind.GroupKind(), carriers) == nil:
 			continue
 		default:
 			if err := stage.judgeObject(ctx, &r); err != nil {
@@ -181,7 +186,7 @@ func (s stageOne) judgeObject(ctx context.Context, r *Reviewed) error {
 		r.Verdict.Errors = field.ErrorList{over}
 		return nil
 	}
-	err = judges[r.GroupVersionKind().GroupKind()](s, ctx, r, raw)
+	err = judgeOf(r.GroupVersionKind().GroupKind(), s.carriers)(s, ctx, r, raw)
 	var refusal *resolve.Refusal
 	if errors.As(err, &refusal) {
 		r.Verdict.Errors, err = append(r.Verdict.Errors, refusal.Errors...), nil

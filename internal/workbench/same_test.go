@@ -37,6 +37,11 @@ var webhooks = map[string][]string{
 	"GuestHardware":                     {admission.ValidateHardware},
 	"GuestProfile":                      {admission.ValidateProfile},
 	"ClusterGuestProfile":               {admission.ValidateProfile},
+	"VirtualMachinePool":                {admission.ValidateCarrier},
+	"VirtualMachineInstanceReplicaSet":  {admission.ValidateCarrier},
+	"VirtualMachineTemplate":            {admission.ValidateCarrier},
+	"KubevirtMachineTemplate":           {admission.ValidateCarrier},
+	"KubevirtMachine":                   {admission.ValidateCarrier},
 }
 
 // TestSameVerdictAsTheWebhook: what 'validate' says of a file, the webhook's handlers say of the same object.

@@ -177,15 +177,15 @@ func TestProfilesThatSelectNodes(t *testing.T) {
 // TestKindsThatAreSkipped: kinds of KubeVirt that are not served are values of their own, and rejections of a strict bench; CDI's are never refused.
 func TestKindsThatAreSkipped(t *testing.T) {
 	t.Parallel()
-	in := loaded(t, plain, "apiVersion: pool.kubevirt.io/v1beta1\nkind: VirtualMachinePool\nmetadata: {name: ten, namespace: shop}\n",
+	in := loaded(t, plain, "apiVersion: export.kubevirt.io/v1beta1\nkind: VirtualMachineExport\nmetadata: {name: ten, namespace: shop}\n",
 		"apiVersion: cdi.kubevirt.io/v1beta1\nkind: DataVolume\nmetadata: {name: disk, namespace: shop}\n",
 		"apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: shop}\n")
 	for _, test := range []struct {
 		strict           bool
 		objects, skipped []string
 	}{
-		{false, []string{"VirtualMachine shop/web"}, []string{"VirtualMachinePool shop/ten", "DataVolume shop/disk"}},
-		{true, []string{"VirtualMachine shop/web", "VirtualMachinePool shop/ten"}, []string{"DataVolume shop/disk"}},
+		{false, []string{"VirtualMachine shop/web"}, []string{"VirtualMachineExport shop/ten", "DataVolume shop/disk"}},
+		{true, []string{"VirtualMachine shop/web", "VirtualMachineExport shop/ten"}, []string{"DataVolume shop/disk"}},
 	} {
 		all, err := (&Bench{Strict: test.strict}).Review(t.Context(), in, nil)
 		var objects, skipped []string

@@ -13,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/policy"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // Bench is one run of a command. It reads the settings of a cluster once, so that all answers of a run depend on the same settings.
@@ -23,6 +24,8 @@ type Bench struct {
 	Profiles []string
 	// Policies are files of GuestPolicies, which are added to the GuestPolicies among the objects or in the cluster.
 	Policies []string
+	// Carriers are the values of --carrier: kinds with templates of VMs or VMIs, besides the kinds that Kiln knows.
+	Carriers []string
 	// User is the account that would send the objects to the API server. GuestPolicies may depend on it.
 	User authenticationv1.UserInfo
 	// Runtime is the value of --runtime: who runs guests. Empty means RuntimeAuto.
@@ -49,6 +52,8 @@ type Bench struct {
 	tried []string
 	// unrecorded means that the hardware of earlier boots is not read.
 	unrecorded bool
+	// oldCarrier is a stored object with templates of VMs: an object is reviewed as its update; nil for a create.
+	oldCarrier *unstructured.Unstructured
 	// updates means that a VM is reviewed as an update that changes nothing of it.
 	updates bool
 }

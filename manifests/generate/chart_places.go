@@ -50,7 +50,7 @@ var places = slices.Concat(
 	metricsPlaces("webhook"), metricsPlaces("controller"), metricsPlaces("apiserver"), certificates,
 	deploymentPlaces("webhook"), deploymentPlaces("controller"), deploymentPlaces("apiserver"), daemonSet,
 	controllerPlaces(), webhookPlaces(),
-	namespacePlaces,
+	namespacePlaces, []place{{configurations, "kiln-validating", "webhooks.-", carriersWebhook}}, // after what each webhook of the manifests gets
 	configurationPlaces("webhook"), configurationPlaces("apiserver"), // the controller has no list of volumes: hasFiles
 	userPlaces(deployments, "webhook"), userPlaces(deployments, "controller"), userPlaces(deployments, "apiserver"), userPlaces([]string{"DaemonSet"}, "devices"),
 )
@@ -86,6 +86,7 @@ func webhookPlaces() []place {
 		at(container+"env.[name=HOOK_PROTOCOL].value", "{{ .Values.kubevirt.hook }}"),
 		at(container+"env.[name=ENFORCEMENT].value", "{{ .Values.admission.enforcement }}"),
 		at(container+"env.[name=RUNTIME].value", "{{ .Values.runtime }}"),
+		at(container+"args.-", "{{- range .Values.carriers }}\n- {{ printf \"--carrier=%s.%s=%s:%s\" .kind .group .makes .path | quote }}\n{{- end }}"),
 		at(container+"args.-", when(asksClients, "- --client-ca-file=/etc/kiln/client-ca/ca.crt")),
 		at(container+"args.-", with(".Values.clientCertificates.allowedNames", `- --client-allowed-names={{ join "," . }}`)),
 		at(container+"volumeMounts.-", when(asksClients, "- {name: client-ca, mountPath: /etc/kiln/client-ca, readOnly: true}")),
@@ -93,6 +94,30 @@ func webhookPlaces() []place {
 			"- {name: client-ca, configMap: {name: {{ .Values.clientCertificates.configMap | quote }}, optional: true}}")),
 	}
 }
+
+// carriersWebhook is the webhook of the administrator's kinds that carry VMs.
+const carriersWebhook = `{{- with .Values.carriers }}
+- admissionReviewVersions: [v1]
+  clientConfig:
+    {{- with include "kiln.bundle" $ }}
+    caBundle: {{ . }}
+    {{- end }}
+    service: {name: kiln-webhook, namespace: {{ include "kiln.namespace" $ | quote }}, path: /validate/carriers, port: 443}
+  failurePolicy: {{ ternary "Ignore" $.Values.failurePolicy $.Values.kubevirt.beside | quote }}
+  matchConditions:
+  - {name: not-being-deleted, expression: "oldObject == null || !has(oldObject.metadata.deletionTimestamp)"}
+  - {name: spec-changes, expression: "oldObject == null || object.?spec != oldObject.?spec"}
+  matchPolicy: Equivalent
+  name: carriers.validate.kilnvm.io
+  namespaceSelector: {{- include "kiln.judged-namespaces" $ | nindent 4 }}
+  objectSelector: {}
+  rules:
+  {{- range . }}
+  - {apiGroups: [{{ .group | quote }}], apiVersions: ['*'], operations: [CREATE, UPDATE], resources: [{{ .resource | quote }}], scope: Namespaced}
+  {{- end }}
+  sideEffects: None
+  timeoutSeconds: {{ ternary 1 5 $.Values.kubevirt.beside }}
+{{- end }}`
 
 // namespacePlaces are the places of the components beside-kubevirt, beside-kubevirt/opt-in and beside-kubevirt/warn in webhooks and bindings of policies:
 // which namespaces they are about.

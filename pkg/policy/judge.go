@@ -54,7 +54,7 @@ const ExceptionsKey = "exceptions"
 // Bounds of these lists, so that it is never cut within its JSON: at most so many violations, as in a ValidatingAdmissionPolicy, with messages of at
 // most so many bytes.
 const (
-	mostAudited        = 50
+	MostAudited        = 50
 	mostAuditedMessage = 512
 )
 

@@ -117,7 +117,7 @@ func permittedText(violation string, by *Exception) string {
 
 // appendAudited adds a violation to a list of the audit event, within its bounds.
 func appendAudited(list []Violation, found Violation) []Violation {
-	if len(list) == mostAudited {
+	if len(list) == MostAudited {
 		return list
 	}
 	found.Message = printableLine(found.Message, mostAuditedMessage)

@@ -38,6 +38,15 @@ type Request struct {
 	// Exceptions returns the exceptions of a namespace; nil if there are none. Now is the time by which they end.
 	Exceptions ExceptionSource
 	Now        time.Time
+	// Carrier is what a user writes if Object would be made of a template; nil if the user writes Object.
+	Carrier *Carrier
+}
+
+// Carrier is an object with a template, such as a VirtualMachinePool.
+type Carrier struct {
+	Kind     metav1.GroupVersionKind
+	Resource metav1.GroupVersionResource
+	Name     string
 }
 
 // request is the variable 'request', with the fields that a ValidatingAdmissionPolicy declares, except 'options'.
@@ -63,11 +72,15 @@ func (r *Request) requestVariable() *request {
 	}
 	gvk := metav1.GroupVersionKind{Group: kind.Group, Version: kind.Version, Kind: kind.Kind}
 	gvr := metav1.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: string(r.Resource)}
-	return &request{
+	variable := &request{
 		Kind: gvk, RequestKind: gvk, Resource: gvr, RequestResource: gvr,
 		Name: r.Object.GetName(), Namespace: r.Object.GetNamespace(), Operation: string(r.Operation),
 		UserInfo: r.User, DryRun: r.DryRun,
 	}
+	if of := r.Carrier; of != nil {
+		variable.RequestKind, variable.RequestResource, variable.Name = of.Kind, of.Resource, of.Name
+	}
+	return variable
 }
 
 // input is what all policies read of one request. Go values become values of CEL when they are read, field by field, and are kept: a policy finds what

@@ -12,6 +12,7 @@ import (
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"github.com/kilnvm/kiln/pkg/carrier"
 	"github.com/kilnvm/kiln/pkg/policy"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -38,20 +39,26 @@ func (j caseJudge) reviewCase(ctx context.Context, c v1alpha1.GuestPolicyCase) (
 	if err != nil {
 		return none, fmt.Errorf("object: %w", err)
 	}
-	old, revisions, err := j.storedOldVM(ctx, c)
-	if err != nil {
-		return none, fmt.Errorf("oldObject: %w", err)
-	}
 	bench := j.bench.WithPolicies(accountOf(c.User), j.policy.compiled)
 	if c.Now != nil {
 		bench.Now = func() time.Time { return c.Now.Time }
+	}
+	var old *v1.VirtualMachine
+	var revisions []*unstructured.Unstructured
+	if carrier.Find(object.GroupVersionKind().GroupKind(), nil) != nil {
+		bench, err = j.withOldCarrier(bench, object, c)
+	} else {
+		old, revisions, err = j.storedOldVM(ctx, c)
+	}
+	if err != nil {
+		return none, fmt.Errorf("oldObject: %w", err)
 	}
 	reviewed, err := bench.Review(ctx, j.reviewInputs(object, revisions...), old)
 	switch {
 	case err != nil:
 		return none, err
-	case len(reviewed.Objects) != 1 || !slices.Contains(workbench.JudgedKinds, object.GetKind()):
-		return none, fmt.Errorf("%s is neither a VirtualMachine nor a VirtualMachineInstance", object.Name())
+	case len(reviewed.Objects) != 1 || !workbench.JudgedByPolicies(object.GroupVersionKind().GroupKind()):
+		return none, fmt.Errorf("%s is neither a VirtualMachine nor a VirtualMachineInstance, and has no template of one", object.Name())
 	case reviewed.Objects[0].Fault != nil:
 		return none, reviewed.Objects[0].Fault
 	}
@@ -62,6 +69,21 @@ func (j caseJudge) reviewCase(ctx context.Context, c v1alpha1.GuestPolicyCase) (
 func (j caseJudge) reviewInputs(object manifest.Object, more ...*unstructured.Unstructured) manifest.Inputs {
 	all := manifest.AddNamespaceLabels(slices.Concat(j.definitions, j.cluster, more))
 	return manifest.Inputs{Named: []manifest.Object{object}, Reader: objects.New(j.known, all...)}
+}
+
+// withOldCarrier returns a bench that reviews an object with templates of VMs as an update of the oldObject of the case, if there is one.
+func (j caseJudge) withOldCarrier(bench *workbench.Bench, object manifest.Object, c v1alpha1.GuestPolicyCase) (*workbench.Bench, error) {
+	if c.OldObject == nil {
+		return bench, nil
+	}
+	old, err := j.caseObject(j.test, c.OldObject, c.Namespace)
+	switch {
+	case err != nil:
+		return nil, err
+	case old.GroupVersionKind().GroupKind() != object.GroupVersionKind().GroupKind():
+		return nil, fmt.Errorf("%s must have the kind of the object", old.Name())
+	}
+	return bench.WithOldCarrier(old.Unstructured), nil
 }
 
 // storedOldVM returns the VM before an update as a cluster stores it, and the revisions that it is pinned to; nil if the case has no oldObject. VMIs are not
