@@ -12,6 +12,7 @@ const KindGuestPolicy = "GuestPolicy"
 //   - guest: the VirtualMachineInstance that boots, with every default; null for a VM whose instancetype or preference does not exist yet
 //   - instancetype, preference: the instancetype and the preference to which the VM refers, with apiVersion, kind, metadata and spec; null if the VM refers to
 //     no such object. Labels and annotations are known as long as the object has the spec to which the VM is pinned.
+//   - hardware: the recorded hardware of the guest, as spec.hardware of its GuestHardware; null if nothing is recorded
 //   - namespaceObject: the namespace, with its metadata
 //   - request: kind, name, namespace, operation, userInfo and dryRun of the request. If object would be made of a template, such as of a
 //     VirtualMachinePool, requestKind, requestResource and name are of the object with the template.

@@ -123,7 +123,7 @@ func (c *carriedReview) stageOne(ctx context.Context, guest carrier.Guest) (*car
 		if err != nil {
 			return nil, admit.Verdict{}, err
 		}
-		request.Carrier = c.carrierOf()
+		request.Carrier, request.Hardware = c.carrierOf(), nil // the record of a VM of this name is of another guest
 		return &carried{request: request, vm: &reviewed}, reviewed.Verdict, nil
 	}
 	reviewed, err := c.runVMIStage1(ctx, guest.VMI, c.asker)

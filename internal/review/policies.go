@@ -74,6 +74,7 @@ func (r Reviewer) vmRequest(ctx context.Context, reviewed *VM, asker Asker) (*po
 	if reviewed.old != nil {
 		request.Operation, request.OldObject = v1alpha1.PolicyUpdate, reviewed.old
 	}
+	request.Hardware = r.recordOfVM(ctx, reviewed.given)
 	if !reviewed.Unknown() {
 		request.Guest = reviewed.Explicit
 	}
@@ -144,7 +145,7 @@ func (r Reviewer) ReviewVMIUpdate(ctx context.Context, vmi, old *v1.VirtualMachi
 	}
 	request := &policy.Request{
 		Operation: v1alpha1.PolicyUpdate, Resource: v1alpha1.PolicyVirtualMachineInstances,
-		Object: vmi, OldObject: old, Guest: vmi, User: asker.User, DryRun: asker.DryRun, Params: r.params(ctx),
+		Object: vmi, OldObject: old, Guest: vmi, User: asker.User, DryRun: asker.DryRun, Params: r.params(ctx), Hardware: r.recordOfVMI(ctx, vmi),
 		Exceptions: r.Exceptions, Now: r.now(),
 	}
 	if err := r.addContext(ctx, request, resolved.Set); err != nil {
@@ -156,7 +157,7 @@ func (r Reviewer) ReviewVMIUpdate(ctx context.Context, vmi, old *v1.VirtualMachi
 	}
 	if len(result.Errors) > 0 && equality.Semantic.DeepEqual(vmi.Spec, old.Spec) {
 		before := *request
-		before.Object, before.Guest = old, old
+		before.Object, before.Guest, before.Hardware = old, old, r.recordOfVMI(ctx, old)
 		was, err := evaluatePolicies(ctx, policies, &before)
 		if err != nil {
 			return admit.Verdict{}, err
@@ -217,7 +218,7 @@ func (r Reviewer) forgiveVMUpdate(ctx context.Context, reviewed *VM, request *po
 		return ctx.Err()
 	}
 	old := *request
-	old.Object, old.Guest = reviewed.old, before.knownGuest()
+	old.Object, old.Guest, old.Hardware = reviewed.old, before.knownGuest(), r.recordOfVM(ctx, reviewed.old)
 	if err := r.addContext(ctx, &old, before.Input.Set); err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ const namespace = "team"
 func reading(t *testing.T, known ...*unstructured.Unstructured) objects.Reader {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(appsv1.AddToScheme(scheme), corev1.AddToScheme(scheme), v1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(appsv1.AddToScheme(scheme), corev1.AddToScheme(scheme), v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	return objects.New(scheme, known...)

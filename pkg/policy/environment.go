@@ -28,6 +28,7 @@ const (
 	varPreference   = "preference"
 	varNamespace    = "namespaceObject"
 	varRequest      = "request"
+	varHardware     = "hardware"
 	varParams       = "params"
 	varVariables    = "variables"
 )
@@ -68,6 +69,7 @@ func newWorld(object reflect.Type) (*world, error) {
 		varPreference:   declared.declareType(reflect.TypeFor[v1beta1.VirtualMachinePreference]()),
 		varNamespace:    declared.declareType(reflect.TypeFor[corev1.Namespace]()),
 		varRequest:      declared.declareType(reflect.TypeFor[request]()),
+		varHardware:     declared.declareType(reflect.TypeFor[hardware]()),
 	}, byName: map[string]*celtypes.DeclType{}, declared: declared}
 	for t, declared := range declared {
 		if twin, ok := w.byName[declared.TypeName()]; ok && twin != declared {

@@ -13,7 +13,7 @@ import (
 
 // fieldRead is a field of an object that an expression reads.
 type fieldRead struct {
-	// variable is varObject or varGuest: an update changes no other variable.
+	// variable is varObject, varGuest or varHardware: an update changes no other variable.
 	variable string
 	// steps are the names of fields and the keys of maps on the way to the field; none for the whole object.
 	steps []string
@@ -52,7 +52,11 @@ func findReads(of ast.Expr, variables map[string][]fieldRead) (all []fieldRead) 
 	}
 	visit(of)
 	if len(all) > mostReads {
-		return []fieldRead{{variable: varObject}, {variable: varGuest}}
+		whole := []fieldRead{{variable: varObject}, {variable: varGuest}}
+		if slices.ContainsFunc(all, func(read fieldRead) bool { return read.variable == varHardware }) { // who does not read it pays no read
+			whole = append(whole, fieldRead{variable: varHardware})
+		}
+		return whole
 	}
 	return all
 }
@@ -65,7 +69,7 @@ func readOf(of ast.Expr) (read fieldRead, ok bool) {
 	switch of.Kind() {
 	case ast.IdentKind:
 		name := of.AsIdent()
-		return fieldRead{variable: name}, name == varObject || name == varGuest || name == varVariables
+		return fieldRead{variable: name}, name == varObject || name == varGuest || name == varHardware || name == varVariables
 	case ast.SelectKind:
 		read, ok = readOf(of.AsSelect().Operand())
 		return read.below(of.AsSelect().FieldName(), of.AsSelect().IsTestOnly()), ok
@@ -111,13 +115,16 @@ func (p *Policy) ReadsChange(validation int, before, now *Request) bool {
 // differs reports whether a field has another value.
 func (r fieldRead) differs(before, now *input) bool {
 	for _, part := range changeable {
+		if r.variable == varHardware {
+			break
+		}
 		if n := len(r.steps); n < len(part) && slices.Equal(r.steps, part[:n]) { // the expression reads more than the part
 			if (fieldRead{r.variable, part, r.presence}).differs(before, now) {
 				return true
 			}
 		}
 	}
-	if len(r.steps) == 0 || len(r.steps) == 1 && r.steps[0] == "metadata" {
+	if r.variable != varHardware && (len(r.steps) == 0 || len(r.steps) == 1 && r.steps[0] == "metadata") {
 		return false
 	}
 	was, had := before.find(r.variable, r.steps)

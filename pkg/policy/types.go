@@ -133,6 +133,8 @@ func typeName(t reflect.Type) string {
 		owner = "cdi"
 	case strings.HasPrefix(folder, "kubevirt.io/api/instancetype/"):
 		owner = "instancetype"
+	case strings.HasPrefix(folder, "github.com/kilnvm/"):
+		owner = "kiln"
 	case strings.HasPrefix(folder, "kubevirt.io/"):
 		owner = "kubevirt"
 	case strings.HasPrefix(folder, "k8s.io/apimachinery/"):

@@ -49,6 +49,7 @@ var ofKiln = map[string]string{
 	varGuest:        "a ValidatingAdmissionPolicy sees the VM as it is written, and not the VMI that boots",
 	varInstancetype: "a ValidatingAdmissionPolicy does not read the instancetype of a VM",
 	varPreference:   "a ValidatingAdmissionPolicy does not read the preference of a VM",
+	varHardware:     "a ValidatingAdmissionPolicy does not read the GuestHardware of a VM",
 }
 
 // AsValidatingPolicy writes a policy that compiles as a ValidatingAdmissionPolicy and its binding. The errors say why a policy cannot be written so.
@@ -96,7 +97,7 @@ func (p *Policy) findVariablesOfKiln(at *field.Path) (errs field.ErrorList) {
 			errs = append(errs, field.Invalid(at, printableLine(source, mostValue), printableLine(issues.Err().Error(), mostIssue)))
 			return
 		}
-		for _, name := range []string{varGuest, varInstancetype, varPreference} {
+		for _, name := range []string{varGuest, varInstancetype, varPreference, varHardware} {
 			if names(parsed.NativeRep().Expr(), name) {
 				errs = append(errs, field.Forbidden(at, fmt.Sprintf("it reads '%s': %s", name, ofKiln[name])))
 			}

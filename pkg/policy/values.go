@@ -38,6 +38,9 @@ type Request struct {
 	// Exceptions returns the exceptions of a namespace; nil if there are none. Now is the time by which they end.
 	Exceptions ExceptionSource
 	Now        time.Time
+	// Hardware returns the hardware record of the guest, or nil if nothing is recorded; nil if there can be no record. It is called at most once, and only if
+	// a policy reads the record.
+	Hardware func() (*v1alpha1.HardwareRecord, error)
 	// Carrier is what a user writes if Object would be made of a template; nil if the user writes Object.
 	Carrier *Carrier
 }
@@ -48,6 +51,9 @@ type Carrier struct {
 	Resource metav1.GroupVersionResource
 	Name     string
 }
+
+// hardware is the variable 'hardware': a HardwareRecord without its methods, because types are read from fields. It lacks the fields of later versions of Kiln.
+type hardware v1alpha1.HardwareRecord
 
 // request is the variable 'request', with the fields that a ValidatingAdmissionPolicy declares, except 'options'.
 type request struct {
@@ -88,6 +94,8 @@ func (r *Request) requestVariable() *request {
 type input struct {
 	request *Request
 	values  map[string]ref.Val
+	// noHardware is why the hardware record could not be read.
+	noHardware error
 }
 
 // newInput returns the input of a request.
@@ -114,6 +122,12 @@ func (in *input) builtinVariable(name string) (ref.Val, bool) {
 		read = in.request.Namespace
 	case varRequest:
 		read = in.request.requestVariable()
+	case varHardware:
+		recorded, err := in.readHardware()
+		if err != nil { // a new one for each use: an evaluation writes into the error where it happened
+			return types.NewErr("hardware: %v", err), true
+		}
+		read = recorded
 	default:
 		return nil, false
 	}
@@ -121,6 +135,16 @@ func (in *input) builtinVariable(name string) (ref.Val, bool) {
 	value := celcommon.SchemalessTypedToVal(read)
 	in.values[name] = value
 	return value, true
+}
+
+// readHardware returns the hardware record of the guest; nil if nothing is recorded.
+func (in *input) readHardware() (*hardware, error) {
+	if in.noHardware != nil || in.request.Hardware == nil {
+		return nil, in.noHardware
+	}
+	recorded, err := in.request.Hardware()
+	in.noHardware = err
+	return (*hardware)(recorded), err
 }
 
 // deepestExistingPath returns the part of a path whose parent the object has: the owner of the object can find it. spec.domain.cpu.cores of an object without
