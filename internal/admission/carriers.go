@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// validateCarrier judges the templates of an object that carries VMs, such as a VirtualMachinePool. What is made of them is judged again by itself: a policy may
-// be written after the object, and some of what it refers to exists only later.
+// validateCarrier judges the templates of an object that carries VMs, such as a VirtualMachinePool. What is made of them is judged again by itself: a policy
+// may be written after the object, and some of what it refers to exists only later.
 func (s *Server) validateCarrier(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	kind := carrier.Find(schema.GroupKind{Group: request.Kind.Group, Kind: request.Kind.Kind}, s.Carriers)
 	switch {

@@ -16,7 +16,8 @@ import (
 
 const (
 	// onlySmall and onlyGold are policies about VMs, oneCore about VMIs and what boots of VMs.
-	onlySmall = `{metadata: {name: only-small}, spec: {matchConstraints: {resources: [virtualmachines], operations: [CREATE]}, validations: [{field: spec.instancetype,
+	onlySmall = `{metadata: {name: only-small}, spec: {matchConstraints: {resources: [virtualmachines], operations: [CREATE]}, validations: [{
+  field: spec.instancetype,
   expression: "object.spec.?instancetype.?name.orValue('') in ['small', '']", messageExpression: "request.requestKind.kind + ' ' + request.name + ' makes ' +
   request.kind.kind + ' ' + object.metadata.name + ' of ' + object.metadata.namespace + ', not small'"}]}}`
 	onlyGold = `{metadata: {name: only-gold}, spec: {matchConstraints: {resources: [virtualmachines]}, validations: [{field: metadata.labels,
@@ -33,7 +34,8 @@ const (
   {name: NAME, required: true}, {name: SIZE, value: small}], virtualMachine: {metadata: {name: '${NAME}'}, spec: {runStrategy: Always,
   instancetype: {name: '${SIZE}'}, template: {spec: {domain: {devices: {}}}}}}}}`
 	machineTemplate = `{apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1, kind: KubevirtMachineTemplate, metadata: {name: web, namespace: team}, spec: {
-  template: {spec: {virtualMachineTemplate: {metadata: {}, spec: {runStrategy: Always, instancetype: {name: small}, template: {spec: {domain: {devices: {}}}}}}}}}}`
+  template: {spec: {virtualMachineTemplate: {metadata: {}, spec: {runStrategy: Always, instancetype: {name: small},
+  template: {spec: {domain: {devices: {}}}}}}}}}}`
 	machineText = `{apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1, kind: KubevirtMachine, metadata: {name: web, namespace: team}, spec: {
   virtualMachineTemplate: {metadata: {}, spec: {runStrategy: Always, instancetype: {name: small}, template: {spec: {domain: {devices: {}}}}}}}}`
 	stackText = `{apiVersion: example.org/v1, kind: Stack, metadata: {name: web, namespace: team}, spec: {note: a, machines: [{vm: {metadata: {name: one}, spec: {
@@ -94,7 +96,8 @@ func TestPoliciesOfCarriers(t *testing.T) {
 			"GuestPolicy 'only-small': KubevirtMachineTemplate web makes VirtualMachine web-xxxxx of team, not small"},
 		{"a machine", machineText, "{name: small}", "{name: big}", "spec.virtualMachineTemplate.spec.instancetype: Forbidden: GuestPolicy 'only-small': " +
 			"KubevirtMachine web makes VirtualMachine web of team, not small"},
-		{"the second of a list", stackText, "{vm: {spec: {\n  runStrategy: Always, instancetype: {name: small}", "{vm: {spec: {runStrategy: Always, instancetype: {name: big}",
+		{"the second of a list", stackText, "{vm: {spec: {\n  runStrategy: Always, instancetype: {name: small}",
+			"{vm: {spec: {runStrategy: Always, instancetype: {name: big}",
 			"spec.machines[1].vm.spec.instancetype: Forbidden: GuestPolicy 'only-small': Stack web makes VirtualMachine web of team, not small"},
 	} {
 		c := withPolicies(t, onlySmall, oneCore)
@@ -178,7 +181,8 @@ func TestUpdatesOfCarriers(t *testing.T) {
 		}
 	}
 	deleted := strings.Replace(big, "name: web,", "name: web, deletionTimestamp: '2026-01-01T00:00:00Z',", 1)
-	if got := causesOf(ask(t, withPolicies(t, onlyGold).Hooks()[ValidateCarrier], update(t, deleted, strings.Replace(deleted, "big", "small", 1)))); got != allowed {
+	changed := update(t, deleted, strings.Replace(deleted, "big", "small", 1))
+	if got := causesOf(ask(t, withPolicies(t, onlyGold).Hooks()[ValidateCarrier], changed)); got != allowed {
 		t.Errorf("a pool that is being deleted: %s", got)
 	}
 	status := update(t, big, strings.Replace(big, "small", "big", 1))
@@ -214,26 +218,30 @@ func TestAttacksOfCarriers(t *testing.T) {
 		"the pool makes nothing yet":        strings.Replace(big, "replicas: 3", "replicas: 0", 1),
 		"the pool is paused":                strings.Replace(big, "replicas: 3", "paused: true", 1),
 		"an older version of the API":       strings.Replace(big, "v1beta1", "v1alpha1", 1),
-		"the template is of another kind":   strings.Replace(strings.Replace(templateText, "value: small", "value: big", 1), "{metadata: {name", "{kind: Pod, metadata: {name", 1),
+		"the template is of another kind": strings.Replace(strings.Replace(templateText, "value: small", "value: big", 1),
+			"{metadata: {name", "{kind: Pod, metadata: {name", 1),
 		"the size in two parameters": strings.Replace(strings.Replace(templateText, "{name: SIZE, value: small}", "{name: SIZE, value: bi}, {name: G, value: g}", 1),
 			"${SIZE}", "${SIZE}${G}", 1),
-		"the size as a value of JSON": strings.Replace(strings.Replace(templateText, "value: small", `value: '{"name":"big"}'`, 1), "{name: '${SIZE}'}", "'${{SIZE}}'", 1),
-		"a generated size":            strings.Replace(templateText, "value: small", "generate: expression, from: 'bi[g]{1}'", 1),
+		"the size as a value of JSON": strings.Replace(strings.Replace(templateText, "value: small", `value: '{"name":"big"}'`, 1),
+			"{name: '${SIZE}'}", "'${{SIZE}}'", 1),
+		"a generated size": strings.Replace(templateText, "value: small", "generate: expression, from: 'bi[g]{1}'", 1),
 	} {
 		if got := causesOf(ask(t, withPolicies(t, onlySmall).Hooks()[ValidateCarrier], create(t, object))); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", why, got)
 		}
 	}
 	many := strings.Repeat("{vm: {}}, ", carrier.MostGuests)
-	if got := causesOf(ask(t, withPolicies(t, onlySmall).Hooks()[ValidateCarrier], create(t, strings.Replace(stackText, "machines: [", "machines: ["+many, 1)))); !strings.Contains(
-		got, "spec.machines: Forbidden: at most 32 templates") {
+	behind := create(t, strings.Replace(stackText, "machines: [", "machines: ["+many, 1))
+	const tooMany = "spec.machines: Forbidden: at most 32 templates"
+	if got := causesOf(ask(t, withPolicies(t, onlySmall).Hooks()[ValidateCarrier], behind)); !strings.Contains(got, tooMany) {
 		t.Errorf("a template behind the others: %s", got)
 	}
 	huge := strings.Replace(poolText, "devices: {}", "devices: {disks: ["+strings.Repeat("{name: a}, ", 20_000)+"]}", 1)
 	if got := causesOf(ask(t, withPolicies(t, onlySmall).Hooks()[ValidateCarrier], create(t, huge))); !strings.Contains(got, "spec.virtualMachineTemplate") {
 		t.Errorf("a huge template: %s", got)
 	}
-	if got := causesOf(ask(t, withPolicies(t, onlySmall).Hooks()[ValidateCarrier], update(t, huge, strings.Replace(huge, "name: web,", "labels: {a: b}, name: web,", 1)))); got != "allowed" {
+	labelled := update(t, huge, strings.Replace(huge, "name: web,", "labels: {a: b}, name: web,", 1))
+	if got := causesOf(ask(t, withPolicies(t, onlySmall).Hooks()[ValidateCarrier], labelled)); got != "allowed" {
 		t.Errorf("a label of a stored object with a huge template: %s", got)
 	}
 }

@@ -18,7 +18,8 @@ const noHostDevice = "no-host-device hardware == null || !hardware.devices.exist
 func recordedFor(t *testing.T, uid, identity string) *unstructured.Unstructured {
 	t.Helper()
 	object := &unstructured.Unstructured{}
-	err := yaml.Unmarshal([]byte(`{apiVersion: kilnvm.io/v1alpha1, kind: GuestHardware, metadata: {name: a, namespace: team}, spec: {identity: "`+identity+`", hardware: {
+	err := yaml.Unmarshal([]byte(`{apiVersion: kilnvm.io/v1alpha1, kind: GuestHardware, metadata: {name: a, namespace: team}, spec: {
+  identity: "`+identity+`", hardware: {
   defaults: "1", digest: "sha256:`+strings.Repeat("0", 64)+`", machine: pc-q35-7.2, devices: {hostdev.a: {pci: "0000:05:00.0"}}}},
   status: {virtualMachineUID: "`+uid+`"}}`), &object.Object)
 	if err != nil {
@@ -65,7 +66,8 @@ func TestPoliciesReadHardware(t *testing.T) {
 		t.Errorf("a VMI of the VM: %v, %s", err, texts(verdict.Errors))
 	}
 	kind := carrier.Find(schema.GroupKind{Group: carrier.GroupOfMachines, Kind: "KubevirtMachine"}, nil)
-	raw, err := yaml.YAMLToJSON([]byte("{metadata: {name: a}, spec: {virtualMachineTemplate: {spec: {runStrategy: Always, template: {spec: {domain: {memory: {guest: 1Gi}, devices: {}}}}}}}}"))
+	raw, err := yaml.YAMLToJSON([]byte("{metadata: {name: a}, spec: {virtualMachineTemplate: {spec: {runStrategy: Always, template: {spec: {\n" +
+		"  domain: {memory: {guest: 1Gi}, devices: {}}}}}}}}"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,8 @@ func (s stageOne) judgeCarrier(ctx context.Context, r *Reviewed, raw []byte) err
 	kind := r.GroupVersionKind()
 	// The plural of a name is known only to its cluster. Policies may read it, and seldom do.
 	resource, _ := meta.UnsafeGuessKindToResource(kind)
-	of := carrier.Object{Kind: *carrier.Find(kind.GroupKind(), s.carriers), Version: kind.Version, Resource: resource.Resource, Namespace: r.GetNamespace(), Raw: raw}
+	of := carrier.Object{Kind: *carrier.Find(kind.GroupKind(), s.carriers), Version: kind.Version, Resource: resource.Resource,
+		Namespace: r.GetNamespace(), Raw: raw}
 	if s.bench.updates {
 		of.Old = raw
 	}

@@ -34,7 +34,8 @@ spec:
 apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1
 kind: KubevirtMachineTemplate
 metadata: {name: web}
-spec: {template: {spec: {virtualMachineTemplate: {spec: {runStrategy: Always, template: {spec: {domain: {cpu: {cores: 2}, memory: {guest: 1Gi}, devices: {}}}}}}}}}
+spec: {template: {spec: {virtualMachineTemplate: {spec: {
+  runStrategy: Always, template: {spec: {domain: {cpu: {cores: 2}, memory: {guest: 1Gi}, devices: {}}}}}}}}}
 ---
 apiVersion: infrastructure.cluster.x-k8s.io/v1alpha1
 kind: KubevirtMachine

@@ -70,10 +70,11 @@ func TestGuests(t *testing.T) {
 			[]string{"Stack.example.org=virtualmachineinstances:spec.t"}, []string{"spec.t VMI team/web map[a:b] map[]"}},
 		{"no template", fmt.Sprintf(poolOf, "null"), nil, nil},
 		{"no spec", "{apiVersion: pool.kubevirt.io/v1beta1, kind: VirtualMachinePool, spec: [1]}", nil, nil},
-		{"a template that is a text", fmt.Sprintf(poolOf, "text"), nil, []string{"spec.virtualMachineTemplate: Forbidden: must be a template with metadata and spec"}},
+		{"a template that is a text", fmt.Sprintf(poolOf, "text"), nil,
+			[]string{"spec.virtualMachineTemplate: Forbidden: must be a template with metadata and spec"}},
 		{"a value of a wrong type", fmt.Sprintf(poolOf, "{spec: {template: {spec: {domain: {devices: {disks: [{}, {name: 3}]}}}}}}"), nil,
 			[]string{"spec.virtualMachineTemplate.spec.template.spec.domain.devices.disks[1].name: Invalid value: 3: must be text"}},
-		{"an amount that is none", fmt.Sprintf(poolOf, "{spec: {template: {spec: {domain: {memory: {guest: 1GB}}}}}}"), nil,
+		{"a text in the place of an amount", fmt.Sprintf(poolOf, "{spec: {template: {spec: {domain: {memory: {guest: 1GB}}}}}}"), nil,
 			[]string{"spec.virtualMachineTemplate.spec.template.spec.domain.memory.guest: Invalid value: \"1GB\""}},
 		{"metadata that is a list", fmt.Sprintf(poolOf, "{metadata: [1]}"), nil, []string{"spec.virtualMachineTemplate.metadata: Invalid value"}},
 	} {

@@ -11,7 +11,8 @@ import (
 
 // templateOf is a VirtualMachineTemplate of parameters and a template.
 func templateOf(parameters, template string) string {
-	return fmt.Sprintf("{apiVersion: template.kubevirt.io/v1beta1, kind: VirtualMachineTemplate, metadata: {name: web}, spec: {parameters: %s, virtualMachine: %s}}",
+	return fmt.Sprintf("{apiVersion: template.kubevirt.io/v1beta1, kind: VirtualMachineTemplate, metadata: {name: web}, spec: {parameters: %s,\n"+
+		"  virtualMachine: %s}}",
 		parameters, template)
 }
 

@@ -147,7 +147,8 @@ func TestCarriers(t *testing.T) {
 		{poolManifest, "small", "medium", "spec.virtualMachineTemplate.spec.instancetype: Forbidden: GuestPolicy '" + one + "': no web-0 of yours"},
 		{replicasManifest, "1", "2", "spec.template.spec.domain.cpu.sockets: Invalid value: 2: GuestPolicy '" + two + "': at most one socket"},
 		{templateManifest, "small", "medium", "spec.virtualMachine.spec.instancetype: Forbidden: GuestPolicy '" + one + "': no web of yours"},
-		{machineTemplateManifest, "small", "medium", "spec.template.spec.virtualMachineTemplate.spec.instancetype: Forbidden: GuestPolicy '" + one + "': no web-xxxxx"},
+		{machineTemplateManifest, "small", "medium",
+			"spec.template.spec.virtualMachineTemplate.spec.instancetype: Forbidden: GuestPolicy '" + one + "': no web-xxxxx"},
 		{machineManifest, "small", "medium", "spec.virtualMachineTemplate.spec.instancetype: Forbidden: GuestPolicy '" + one + "': no web of yours"},
 	} {
 		illegal, legal := fmt.Sprintf(c.manifest, c.illegal), fmt.Sprintf(c.manifest, c.legal)
@@ -179,7 +180,8 @@ func TestCarriers(t *testing.T) {
 		}
 	}
 	changed := `{"spec":{"virtualMachineTemplate":{"spec":{"template":{"spec":{"domain":{"devices":{"rng":{}}}}}}}}}`
-	if result := s.kubectl("", "patch", "virtualmachinepools.pool.kubevirt.io/old", "--type=merge", "-p", changed); result.err == nil || !strings.Contains(result.stderr, one) {
+	result := s.kubectl("", "patch", "virtualmachinepools.pool.kubevirt.io/old", "--type=merge", "-p", changed)
+	if result.err == nil || !strings.Contains(result.stderr, one) {
 		t.Errorf("another guest of a pool that was there before: %s%s", result.stdout, result.stderr)
 	}
 }
