@@ -13,7 +13,6 @@ import (
 	"github.com/kilnvm/kiln/internal/kubevirt/installed"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
-	"github.com/kilnvm/kiln/pkg/carrier"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/util/jsonpath"
@@ -203,7 +202,6 @@ func (o *Inputs) BootableGuests(all []workbench.Reviewed) (found []workbench.Rev
 func (o *Inputs) AddPolicies(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&o.Bench.Policies, "policy", nil,
 		"file or directory with GuestPolicies, in addition to the GuestPolicies among the files or in the cluster")
-	cmd.Flags().StringArrayVar(&o.Bench.Carriers, "carrier", nil, carrier.FlagUsage)
 }
 
 // NothingFound returns the fault of a run that finds no object of the wanted kind: with exit status 0, a pipeline would take it for success.

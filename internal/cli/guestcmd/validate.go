@@ -6,6 +6,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/pkg/carrier"
 	"github.com/spf13/cobra"
 )
 
@@ -42,6 +43,7 @@ func ValidateCommand(s *cmdutil.Session) *cobra.Command {
 	}
 	o.AddInputs(cmd)
 	o.AddPolicies(cmd)
+	cmd.Flags().StringArrayVar(&o.Bench.Carriers, "carrier", nil, carrier.FlagUsage)
 	o.AddOutput(cmd, "text", "text", "json", "yaml")
 	o.Answers(cmd, "Judgement", workbench.Judgement{})
 	return cmd
