@@ -142,7 +142,8 @@ func TestCarriers(t *testing.T) {
 	s := newSpace(t)
 	s.defineCarriers()
 	s.must(s.kubectl(fmt.Sprintf(strings.Replace(poolManifest, "name: web", "name: old", 1), "medium"), "create", "-f", "-"))
-	one, two := s.policy("one", onlySmall), s.policy("two", fewSockets)
+	one := s.policy("one", onlySmall)
+	two := s.policy("two", strings.Replace(fewSockets, "matchConstraints: {", "matchConstraints: {resources: [virtualmachineinstances]", 1))
 	for _, c := range []struct{ manifest, legal, illegal, want string }{
 		{poolManifest, "small", "medium", "spec.virtualMachineTemplate.spec.instancetype: Forbidden: GuestPolicy '" + one + "': no web-0 of yours"},
 		{replicasManifest, "1", "2", "spec.template.spec.domain.cpu.sockets: Invalid value: 2: GuestPolicy '" + two + "': at most one socket"},
