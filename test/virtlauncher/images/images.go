@@ -10,8 +10,8 @@
 //   - /etc/libvirt has qemu.conf, virtqemud.conf and hooks/qemu of KubeVirt's sources, and virtlogd.conf of the package. The accounts are root and qemu (107),
 //     and libvirt-qemu, without which Debian's libvirt does not start.
 //   - node-labeller.sh needs a shell, virsh and the daemon. The hook needs bash.
-//   - libvirt is 11.3 and QEMU 10.0, of Debian's backports; KubeVirt has 11.10 and 10.1. EFI firmware has other names than in CentOS' /usr/share/OVMF,
-//     so guests boot only from BIOS. virtiofsd is missing: Debian 12 has no package of it.
+//   - libvirt is 11.3 and QEMU 10.0, of Debian's backports; KubeVirt has 11.10 and 10.1. EFI firmware is Debian's, of 2022.11, see addFirmware. Firmware for
+//     SEV and TDX is missing. virtiofsd is missing: Debian 12 has no package of it.
 //   - virt-handler has nft, qemu-img, findmnt and others of util-linux. passt-repair is missing, which only migrations of interfaces with binding passt need.
 //   - container-disk is a C program of one file, which the image virt-launcher brings into the pods of guests with container disks.
 package images
@@ -180,6 +180,7 @@ func (b builder) launcher(ctx context.Context) (archive.Image, error) {
 		b.add(root, ofLauncher...),
 		root.SetCapabilities("usr/bin/virt-launcher-monitor", unix.CAP_NET_BIND_SERVICE),
 		root.AddFile("usr/bin/container-disk", disk, 0o755),
+		addFirmware(root),
 		root.AddText("usr/sbin/virtqemud", virtqemud, 0o755),
 		root.AddFile("usr/lib/libvirt/virtqemud", filepath.Join(debian, "usr/sbin/libvirtd"), 0o755),
 		b.addSource(root, "usr/bin/node-labeller.sh", of+"node-labeller/node-labeller.sh", 0o755),
@@ -190,6 +191,19 @@ func (b builder) launcher(ctx context.Context) (archive.Image, error) {
 		root.SetOwner(107, "etc/libvirt/hooks", "etc/libvirt/hooks/qemu"), // virt-launcher replaces the hook
 		b.addSource(root, "etc/nsswitch.conf", of+"nsswitch.conf", 0o644),
 	)
+}
+
+// addFirmware links Debian's EFI firmware in the folder and by the names that it has in CentOS, where virt-launcher looks for it. The links are to files of
+// 4 MiB: Debian's firmware of 2 MiB with SMM writes nothing under TCG, and uses all of its CPU.
+func addFirmware(root *archive.Root) error {
+	var errs []error
+	for name, target := range map[string]string{
+		"OVMF_CODE.fd": "OVMF_CODE_4M.fd", "OVMF_CODE.secboot.fd": "OVMF_CODE_4M.secboot.fd",
+		"OVMF_VARS.fd": "OVMF_VARS_4M.fd", "OVMF_VARS.secboot.fd": "OVMF_VARS_4M.ms.fd",
+	} {
+		errs = append(errs, root.AddLink("usr/share/edk2/ovmf/"+name, "../../OVMF/"+target))
+	}
+	return errors.Join(errs...)
 }
 
 //go:embed virtqemud.sh
