@@ -49,7 +49,7 @@ func (o *policyApproveRun) approve(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	namespace, _, err := o.Cluster.ToRawKubeConfigLoader().Namespace()
+	namespace, err := o.Cluster.Namespace()
 	if err != nil {
 		return err
 	}
