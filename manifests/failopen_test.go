@@ -32,8 +32,8 @@ func TestFailurePolicies(t *testing.T) {
 	}{
 		{overlay: "rotation", kept: kept},
 		{overlay: "cert-manager", kept: kept},
-		{overlay: "beside-kubevirt", kept: keptBeside, waiting: []string{"exceptions.mutate.kilnvm.io", "exceptions.validate.kilnvm.io", "guestpolicies.validate.kilnvm.io",
-			"guestprofiles.validate.kilnvm.io"}},
+		{overlay: "beside-kubevirt", kept: keptBeside, waiting: []string{
+			"exceptions.mutate.kilnvm.io", "exceptions.validate.kilnvm.io", "guestpolicies.validate.kilnvm.io", "guestprofiles.validate.kilnvm.io"}},
 		{overlay: "beside-kubevirt", components: "%[1]s/beside-kubevirt/plugin", kept: keptBeside, waiting: []string{
 			"exceptions.mutate.kilnvm.io", "exceptions.validate.kilnvm.io", "guestpolicies.validate.kilnvm.io",
 			"guestprofiles.validate.kilnvm.io", "kubevirt.pods.mutate.kilnvm.io"}},

@@ -69,7 +69,9 @@ func hasApproval(old *v1alpha1.GuestPolicyException, approval v1alpha1.GuestPoli
 
 // recordApproval writes the account of a request into an approval. p is nil if there is no such policy. What an approver sets stays if it is
 // the generation: the validating webhook compares it.
-func recordApproval(approval *v1alpha1.GuestPolicyExceptionApproval, request *admissionv1.AdmissionRequest, of *v1alpha1.GuestPolicyException, p *policy.Policy) {
+func recordApproval(
+	approval *v1alpha1.GuestPolicyExceptionApproval, request *admissionv1.AdmissionRequest, of *v1alpha1.GuestPolicyException, p *policy.Policy,
+) {
 	approval.By, approval.As = request.UserInfo.Username, v1alpha1.GuestPolicyApprover{}
 	if p != nil {
 		approval.As, _ = p.Approver(request.UserInfo)
@@ -116,8 +118,11 @@ func (s *Server) validateException(_ context.Context, request *admissionv1.Admis
 	return answerMistakes(append(mistakes, wrong...), warnings)
 }
 
-// approvalMistakes returns the mistakes in the approvals that an update of the status adds or changes. Everyone who may write the status may take approvals away.
-func approvalMistakes(request *admissionv1.AdmissionRequest, is, was *v1alpha1.GuestPolicyException, policies map[string]*policy.Policy) (errs field.ErrorList) {
+// approvalMistakes returns the mistakes in the approvals that an update of the status adds or changes. Everyone who may write the status may take approvals
+// away.
+func approvalMistakes(
+	request *admissionv1.AdmissionRequest, is, was *v1alpha1.GuestPolicyException, policies map[string]*policy.Policy,
+) (errs field.ErrorList) {
 	account := request.UserInfo.Username
 	for i, approval := range is.Status.Approvals {
 		if hasApproval(was, approval) {

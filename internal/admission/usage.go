@@ -22,8 +22,8 @@ import (
 // usage is the number of objects of a kind in a namespace, and their bytes of JSON without managed fields and status.
 type usage struct{ objects, bytes int }
 
-// cachedUsage returns the usage of a kind of instancetypes, preferences, presets, exceptions or profiles in a namespace, from the cache. It does not count the object of
-// the given name.
+// cachedUsage returns the usage of a kind of instancetypes, preferences, presets, exceptions or profiles in a namespace, from the cache. It does not count
+// the object of the given name.
 func cachedUsage(ctx context.Context, resolver resolve.Resolver, kind, namespace, without string) (used usage, err error) {
 	if kind == v1.VirtualMachineInstancePresetGroupVersionKind.Kind {
 		all, err := resolver.Presets(ctx, namespace)

@@ -21,7 +21,8 @@ import (
 // Where admission only warns, every object of KubeVirt's kinds is judged and admitted. docs/project/adr/0026-warnings-and-namespaces.md says what stays
 // refused.
 
-// warnable are the paths for KubeVirt's kinds, and for kinds that carry VMs. Objects of Kiln's own kinds are always refused for their mistakes: nobody else judges them.
+// warnable are the paths for KubeVirt's kinds, and for kinds that carry VMs. Objects of Kiln's own kinds are always refused for their mistakes: nobody else
+// judges them.
 var warnable = []string{MutateVM, MutateVMI, ValidateVM, ValidateVMI, ValidatePreset, ValidateInstancetype, ValidatePreference, ValidateCarrier}
 
 // warnsIn reports whether admission only warns about objects of a namespace, and returns a warning if the label of the namespace is wrong. It is always false

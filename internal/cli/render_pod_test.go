@@ -17,7 +17,8 @@ metadata: {name: root, namespace: shop}
 spec: {accessModes: [ReadWriteOnce], volumeMode: Block, resources: {requests: {storage: 1Gi}}}
 `
 
-// TestRenderPod: --stage pod prints the pod of the guest: with the claims of the files, assumed ones otherwise, and with what the flags of the controller declare.
+// TestRenderPod: --stage pod prints the pod of the guest: with the claims of the files, assumed ones otherwise, and with what the flags of the controller
+// declare.
 func TestRenderPod(t *testing.T) {
 	t.Parallel()
 	_, withClaim := write(t, guarded+blockClaim)
@@ -27,8 +28,9 @@ func TestRenderPod(t *testing.T) {
 		devices int
 		warned  []string
 	}{
-		"a block claim":   {[]string{"-f", withClaim, "--launcher-image", "example.org/launcher:1"}, 1, []string{"NetworkAttachmentDefinition 'shop/lan'"}},
-		"no claim":        {[]string{"-f", without, "--launcher-image", "example.org/launcher:1"}, 0, []string{"PersistentVolumeClaim 'root' (volumeMode Filesystem)"}},
+		"a block claim": {[]string{"-f", withClaim, "--launcher-image", "example.org/launcher:1"}, 1, []string{"NetworkAttachmentDefinition 'shop/lan'"}},
+		"no claim": {[]string{"-f", without, "--launcher-image", "example.org/launcher:1"}, 0,
+			[]string{"PersistentVolumeClaim 'root' (volumeMode Filesystem)"}},
 		"the runtime too": {[]string{"-f", withClaim, "--launcher-image", "example.org/launcher:1", "--runtime", "pod"}, 1, nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -95,7 +95,8 @@ func TestKindsThatAreNotServed(t *testing.T) {
 		}
 		got := call(t, "", command, "-f", file, "--strict")
 		if cmdutil.ExitStatus(got.err) != 1 ||
-			!strings.Contains(got.errOut, "  kind: Forbidden: Kiln does not serve this kind of export.kubevirt.io/v1beta1\n    "+file+":2: kind: VirtualMachineExport\n") ||
+			!strings.Contains(got.errOut, "  kind: Forbidden: Kiln does not serve this kind of export.kubevirt.io/v1beta1\n    "+
+				file+":2: kind: VirtualMachineExport\n") ||
 			!strings.Contains(got.errOut, "skipped: DataVolume") || !strings.Contains(got.errOut, "Migration shop/ten is rejected") ||
 			!strings.Contains(got.out, "web") {
 			t.Errorf("%s --strict: %v\n%s%s", command, got.err, got.errOut, got.out)

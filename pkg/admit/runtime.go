@@ -7,9 +7,9 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// RefusedByRuntime returns the fields of an explicit VMI because of which the runtime of the cluster can never start the guest; none if KubeVirt runs guests, or
-// if the runtime is not known. The cluster's nodes, quotas and claims do not count: they change, and a dry run, a restore or a node that is added later must not
-// depend on them.
+// RefusedByRuntime returns the fields of an explicit VMI because of which the runtime of the cluster can never start the guest; none if KubeVirt runs guests,
+// or if the runtime is not known. The cluster's nodes, quotas and claims do not count: they change, and a dry run, a restore or a node that is added later must
+// not depend on them.
 func RefusedByRuntime(explicit *v1.VirtualMachineInstance, cluster config.Cluster) field.ErrorList {
 	if !cluster.Limits.RunsInPods() {
 		return nil

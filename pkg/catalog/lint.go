@@ -64,7 +64,8 @@ var checks = []func(*linter){
 }
 
 // declared are all rules by name.
-var declared = byName(legalRules, twiceRules, nameRules, labelRules, describedRules, lifecycleRules, sameSpecRules, pairRules, bootRules, runtimeRules, boundedRules)
+var declared = byName(legalRules, twiceRules, nameRules, labelRules, describedRules, lifecycleRules, sameSpecRules, pairRules, bootRules,
+	runtimeRules, boundedRules)
 
 func byName(lists ...[]Rule) map[string]Rule {
 	all := map[string]Rule{}

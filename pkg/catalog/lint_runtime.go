@@ -13,13 +13,14 @@ import (
 )
 
 var runtimeRules = []Rule{
-	{"runtime/refused", Error, "the runtime of `--runtime` starts guests of each object", "leave the object out of catalogs for this runtime, or change what is refused"},
+	{"runtime/refused", Error, "the runtime of `--runtime` starts guests of each object",
+		"leave the object out of catalogs for this runtime, or change what is refused"},
 	{"runtime/refused-pair", Warning, "the runtime of `--runtime` starts guests of each pair whose instancetype meets the requirements of the preference",
 		"name the partners in the description, or change what is refused in one of both"},
 }
 
-// assumedStateClass is the StorageClass of EFI variables and TPM states. A catalog is judged for clusters that have one: whether there is one is a matter of the
-// cluster, and admission says it to the user.
+// assumedStateClass is the StorageClass of EFI variables and TPM states. A catalog is judged for clusters that have one: whether there is one is a matter of
+// the cluster, and admission says it to the user.
 const assumedStateClass = "assumed"
 
 // judgeByRuntime finds the objects with which the runtime starts no guest, and the preferences with which it does not start guests of some instancetypes.
@@ -73,7 +74,8 @@ func (j *runtimeJudge) refusesAlone(o *Object, instancetypes, preferences []*Obj
 	if len(verdict.refused) == 0 {
 		return false
 	}
-	j.addFinding("runtime/refused", location{o, "spec"}, fmt.Sprintf("runtime '%s' refuses VMs with it: %s", j.cluster.Limits.Runtime, reasonsOf(verdict.refused)))
+	j.addFinding("runtime/refused", location{o, "spec"}, fmt.Sprintf(
+		"runtime '%s' refuses VMs with it: %s", j.cluster.Limits.Runtime, reasonsOf(verdict.refused)))
 	return true
 }
 
@@ -99,7 +101,8 @@ func (j *runtimeJudge) judgePairs(o *Object, instancetypes []*Object) {
 		}
 	}
 	if len(refused) > 0 {
-		j.addFinding("runtime/refused-pair", location{o, "spec"}, fmt.Sprintf("runtime '%s' refuses VMs with it and %d of the %d instancetypes that fit, such as '%s': %s",
+		j.addFinding("runtime/refused-pair", location{o, "spec"}, fmt.Sprintf(
+			"runtime '%s' refuses VMs with it and %d of the %d instancetypes that fit, such as '%s': %s",
 			j.cluster.Limits.Runtime, len(refused), fitting, refused[0], reasonsOf(errs)))
 	}
 }

@@ -36,8 +36,9 @@ var runtimeCases = []lintCase{
 		[]string{"runtime 'pod' refuses", "spec.domain.cpu.realtime: needs the capability SYS_NICE"}},
 	{"an instancetype that needs EFI", "runtime/refused", []string{small, sealed, linux, efi}, []string{small, changed(sealed, "tdx", "snp"), linux, efi}, "spec",
 		[]string{"spec.domain.launchSecurity.tdx: "}},
-	{"a preference with all that it requires", "runtime/refused", []string{small, changed(needing("2", "1Gi"), "spec: {", `spec: {devices: {preferredInterfaceModel: virtio,
-  preferredNetworkInterfaceMultiQueue: true}, `), linux}, []string{small, stateful}, "spec", []string{"networkInterfaceMultiqueue"}},
+	{"a preference with all that it requires", "runtime/refused", []string{small, changed(needing("2", "1Gi"), "spec: {",
+		"spec: {devices: {preferredInterfaceModel: virtio, preferredNetworkInterfaceMultiQueue: true}, "), linux},
+		[]string{small, stateful}, "spec", []string{"networkInterfaceMultiqueue"}},
 	{"a preference with some instancetypes", "runtime/refused-pair", []string{small, oneCPU, queues}, []string{oneCPU, queues}, "spec",
 		[]string{"1 of the 2 instancetypes that fit, such as 'small': ", "networkInterfaceMultiqueue"}},
 }

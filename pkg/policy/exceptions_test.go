@@ -83,7 +83,7 @@ func TestException(t *testing.T) {
 	}
 }
 
-// TestExceptionsWithoutEffect: what permits nothing, and the reason. These are the attempts of a tenant, the wrong clocks, and what an administrator takes back.
+// TestExceptionsWithoutEffect: what permits nothing, and the reason: attempts of a tenant, wrong clocks, and what an administrator takes back.
 func TestExceptionsWithoutEffect(t *testing.T) {
 	t.Parallel()
 	type of = *v1alpha1.GuestPolicyException
@@ -116,7 +116,8 @@ func TestExceptionsWithoutEffect(t *testing.T) {
 		{why: "it is too long, approved by a clock that is ahead", now: morning.AddDate(0, 0, 7),
 			edit: func(x of) { x.Spec.Expires.Time = morning.AddDate(0, 0, 8) }, reason: v1alpha1.ReasonNotAllowed},
 		{why: "labels, which tenants write", edit: label, reason: v1alpha1.ReasonNotAllowed},
-		{why: "labels are permitted", edit: label, spec: strings.Replace(twoCores, "maxDuration", "selectors: true, maxDuration", 1), reason: v1alpha1.ReasonApproved},
+		{why: "labels are permitted", edit: label, spec: strings.Replace(twoCores, "maxDuration", "selectors: true, maxDuration", 1),
+			reason: v1alpha1.ReasonApproved},
 		{why: "a validation that does not exist", edit: func(x of) { x.Spec.Policies[0].Validations = []string{"memory"} }, reason: v1alpha1.ReasonNotAllowed},
 	} {
 		t.Run(test.why, func(t *testing.T) {
@@ -213,7 +214,8 @@ func TestMistakesInExceptionsOfPolicies(t *testing.T) {
 			t.Errorf("%s: %v, want a mistake at %s", test.spec, errs, test.at)
 		}
 	}
-	_, errs := policy.Compile(read(t, "p", "validations: [{name: a, expression: 'true'}, {name: a, expression: 'true'}, {expression: 'true'}, {expression: 'true'}]"))
+	_, errs := policy.Compile(read(t, "p", "validations: [{name: a, expression: 'true'}, {name: a, expression: 'true'}, "+
+		"{expression: 'true'}, {expression: 'true'}]"))
 	if len(errs) != 1 || errs[0].Field != "spec.validations[1].name" {
 		t.Errorf("two validations of one name: %v", errs)
 	}

@@ -46,7 +46,8 @@ func TestExceptionOfATeam(t *testing.T) {
 		return s.kubectl("", "auth", "can-i", "create", "guestpolicyexceptions", "--as="+tenant).err == nil
 	})
 
-	if said := tenants(exceptionText(policy, time.Now().Add(48*time.Hour)), "create", "-f", "-"); !strings.Contains(said, "permits exceptions of at most 24h0m0s") {
+	long := exceptionText(policy, time.Now().Add(48*time.Hour))
+	if said := tenants(long, "create", "-f", "-"); !strings.Contains(said, "permits exceptions of at most 24h0m0s") {
 		t.Errorf("an exception of two days: %s", said)
 	}
 	if said := tenants(exceptionText(policy, time.Now().Add(time.Hour)), "create", "-f", "-"); !strings.Contains(said, "created") {
@@ -58,7 +59,8 @@ func TestExceptionOfATeam(t *testing.T) {
 	if !s.denied(sockets("big"), policy) {
 		t.Error("an exception that nobody has approved has an effect")
 	}
-	forged := fmt.Sprintf(`{"status": {"approvals": [{"policy": "%s", "by": "%s", "as": {"kind": "User", "name": "%s"}, "generation": 1}]}}`, policy, approver, approver)
+	forged := fmt.Sprintf(`{"status": {"approvals": [{"policy": "%s", "by": "%s", "as": {"kind": "User", "name": "%s"}, "generation": 1}]}}`,
+		policy, approver, approver)
 	approval := []string{"patch", "guestpolicyexception", "big", "--subresource=status", "--type=merge", "-p", forged}
 	if said := tenants("", approval...); !strings.Contains(said, "Forbidden") {
 		t.Errorf("the tenant approves: %s", said)

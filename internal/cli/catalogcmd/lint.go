@@ -16,8 +16,8 @@ import (
 type lintRun struct{ catalogOptions }
 
 // runtimeUsage is the help text of --runtime.
-const runtimeUsage = "what runs the guests of the catalog: 'kubevirt'; 'pod', a pod of Kiln for each VMI; 'node', Kiln on bare machines; or 'auto': no runtime " +
-	"judges the objects"
+const runtimeUsage = "what runs the guests of the catalog: 'kubevirt'; 'pod', a pod of Kiln for each VMI; 'node', Kiln on bare machines; or 'auto': no " +
+	"runtime judges the objects"
 
 // catalogLintCommand returns 'catalog lint'. Findings are printed to standard output, and only faults to standard error.
 // The default configuration has every feature gate on, because a catalog is meant for many clusters. --config judges for one cluster.

@@ -19,6 +19,7 @@ import (
 // Comparison reads the VMs that 'diff' and 'states' compare.
 type Comparison struct{ Inputs }
 
+// NewComparison returns the inputs of a command that compares two sides.
 func NewComparison(s *Session) Comparison { return Comparison{NewInputs(s)} }
 
 // 'diff' has no -f: each argument is one object, in a file or as KIND/NAME in the cluster.

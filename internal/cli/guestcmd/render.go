@@ -46,7 +46,8 @@ func RenderCommand(s *cmdutil.Session) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&r.Host, "host", "", "file with the HostCapabilities of the host")
 	flags.StringVar(&r.Bindings, "bindings", "", "YAML file with the resources of the host for this start, such as paths and taps; missing ones are assumed")
-	flags.StringVar(&r.Stage, "stage", workbench.StageBackend, "'frontend' for what the guest sees (stage 2), 'backend' for the complete domain, 'pod' for the pod that would run the guest")
+	flags.StringVar(&r.Stage, "stage", workbench.StageBackend, "'frontend' for what the guest sees (stage 2), 'backend' for the complete domain, "+
+		"'pod' for the pod that would run the guest")
 	cmdutil.CompleteValues(cmd, "stage", renderStages...)
 	flags.StringVar(&r.image, "launcher-image", "launcher", "with --stage pod: the image of the launcher, as the flag of Kiln's controller")
 	flags.StringVar(&r.network, "guest-network", string(pod.Passt), "with --stage pod: '"+string(pod.Passt)+"' or '"+string(pod.Slirp)+
