@@ -61,9 +61,9 @@ func TestExceptionsOfFiles(t *testing.T) {
 		t.Errorf("%v\n%s%s", audit.err, audit.out, audit.errOut)
 	}
 	why := call(t, "", "policy", "why", "-f", file, "-o", "json")
-	var said struct{ Items []policyaudit.Why }
-	if err := json.Unmarshal([]byte(why.out), &said); err != nil || len(said.Items) != 1 || len(said.Items[0].Policies) != 1 ||
-		said.Items[0].Policies[0].Create != policyaudit.SayExcepted || len(said.Items[0].Policies[0].Exceptions) != 1 {
+	var answered struct{ Items []policyaudit.Why }
+	if err := json.Unmarshal([]byte(why.out), &answered); err != nil || len(answered.Items) != 1 || len(answered.Items[0].Policies) != 1 ||
+		answered.Items[0].Policies[0].Create != policyaudit.SayExcepted || len(answered.Items[0].Policies[0].Exceptions) != 1 {
 		t.Errorf("%v: %v: %s%s", why.err, err, why.out, why.errOut)
 	}
 	valid := call(t, "", "validate", "-f", file)

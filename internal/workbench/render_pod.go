@@ -74,8 +74,8 @@ func (b *Bench) podClaims(ctx context.Context, r Reviewed) (claims map[string]po
 	return claims, assumed
 }
 
-// podNetworks returns the resources of the guest's NetworkAttachmentDefinitions. One that cannot be read is assumed to ask for no resource, except that of an
-// interface with sriov, which is given to the pod as a resource.
+// podNetworks returns the resources of the guest's NetworkAttachmentDefinitions. One that cannot be read is assumed to ask for no resource, except the
+// definition of an interface with sriov, which is given to the pod as a resource.
 func (b *Bench) podNetworks(ctx context.Context, r Reviewed) (resources map[string]string, assumed []string) {
 	resources = map[string]string{}
 	spec := &r.Guest.Explicit.Spec

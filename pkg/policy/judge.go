@@ -47,8 +47,8 @@ type Result struct {
 // validation.policy.admission.k8s.io/validation_failure.
 const ViolationsKey = "validation_failure"
 
-// ExceptionsKey is the key in Result.Audit of the violations that a GuestPolicyException permits, whatever the actions of their policies: a list as that of
-// ViolationsKey.
+// ExceptionsKey is the key in Result.Audit of the violations that a GuestPolicyException permits, whatever the actions of their policies: a list in the form
+// of the list of ViolationsKey.
 const ExceptionsKey = "exceptions"
 
 // Bounds of these lists, so that it is never cut within its JSON: at most so many violations, as in a ValidatingAdmissionPolicy, with messages of at
@@ -67,7 +67,7 @@ type Violation struct {
 	Validation int                          `json:"expressionIndex"`
 	Message    string                       `json:"message"`
 	Actions    []v1alpha1.GuestPolicyAction `json:"validationActions"`
-	// Exception is the GuestPolicyException by which the object may violate the validation, as NAMESPACE/NAME, and Until its end; empty if there is none.
+	// Exception is the GuestPolicyException by which the object may violate the validation, as NAMESPACE/NAME, and Until its end; empty without an exception.
 	Exception string       `json:"exception,omitempty"`
 	Until     *metav1.Time `json:"until,omitempty"`
 	// Err refuses the object if the policy denies.

@@ -47,11 +47,11 @@ func TestExceptionOfATeam(t *testing.T) {
 	})
 
 	long := exceptionText(policy, time.Now().Add(48*time.Hour))
-	if said := tenants(long, "create", "-f", "-"); !strings.Contains(said, "permits exceptions of at most 24h0m0s") {
-		t.Errorf("an exception of two days: %s", said)
+	if output := tenants(long, "create", "-f", "-"); !strings.Contains(output, "permits exceptions of at most 24h0m0s") {
+		t.Errorf("an exception of two days: %s", output)
 	}
-	if said := tenants(exceptionText(policy, time.Now().Add(time.Hour)), "create", "-f", "-"); !strings.Contains(said, "created") {
-		t.Fatal(said)
+	if output := tenants(exceptionText(policy, time.Now().Add(time.Hour)), "create", "-f", "-"); !strings.Contains(output, "created") {
+		t.Fatal(output)
 	}
 	if by := field("{.spec.requestedBy}"); by != tenant {
 		t.Errorf("requested by '%s', want '%s' and not what the manifest says", by, tenant)
@@ -62,8 +62,8 @@ func TestExceptionOfATeam(t *testing.T) {
 	forged := fmt.Sprintf(`{"status": {"approvals": [{"policy": "%s", "by": "%s", "as": {"kind": "User", "name": "%s"}, "generation": 1}]}}`,
 		policy, approver, approver)
 	approval := []string{"patch", "guestpolicyexception", "big", "--subresource=status", "--type=merge", "-p", forged}
-	if said := tenants("", approval...); !strings.Contains(said, "Forbidden") {
-		t.Errorf("the tenant approves: %s", said)
+	if output := tenants("", approval...); !strings.Contains(output, "Forbidden") {
+		t.Errorf("the tenant approves: %s", output)
 	}
 	if result := s.kubectl("", append(approval, "--as="+approver+"-2")...); !strings.Contains(result.stdout, "patched") {
 		t.Errorf("another approver approves: %s", result.stderr)
@@ -72,8 +72,8 @@ func TestExceptionOfATeam(t *testing.T) {
 		t.Errorf("approved by '%s', which the patch says, and not by the account of the request", by)
 	}
 	s.settled("the exception permits", func() bool { return s.kubectl(sockets("big"), "create", "--dry-run=server", "-f", "-").err == nil })
-	if said := tenants(sockets("big"), "create", "-f", "-"); !strings.Contains(said, "; permitted until ") || !strings.Contains(said, s.name+"/big") {
-		t.Errorf("the VM of the exception: %s", said)
+	if output := tenants(sockets("big"), "create", "-f", "-"); !strings.Contains(output, "; permitted until ") || !strings.Contains(output, s.name+"/big") {
+		t.Errorf("the VM of the exception: %s", output)
 	}
 	if !s.denied(sockets("other"), policy) {
 		t.Error("the exception is for another VM, too")
@@ -86,14 +86,14 @@ func TestExceptionOfATeam(t *testing.T) {
 	s.must(s.kubectl("", "delete", "vm", "big"))
 	s.must(s.kubectl("", "patch", "guestpolicyexception", "big", "--type=merge", "-p", `{"spec": {"reason": "for me"}}`, "--as="+approver))
 	s.settled("an approval of an earlier spec is void", func() bool { return s.denied(sockets("big"), policy) })
-	if said := s.kiln("policy", "approve", "big", "--as="+approver); s.status(said) != 1 || !strings.Contains(said.stderr, "somebody else must approve it") {
-		t.Errorf("the requester approves: %s%s", said.stdout, said.stderr)
+	if output := s.kiln("policy", "approve", "big", "--as="+approver); s.status(output) != 1 || !strings.Contains(output.stderr, "somebody else must approve it") {
+		t.Errorf("the requester approves: %s%s", output.stdout, output.stderr)
 	}
 	ends := time.Now().Add(25 * time.Second)
 	patch := fmt.Sprintf(`{"spec": {"reason": "for the team", "expires": "%s"}}`, ends.UTC().Format(time.RFC3339))
 	s.must(s.kubectl("", "patch", "guestpolicyexception", "big", "--type=merge", "-p", patch, "--as="+tenant))
-	if said := s.kiln("policy", "approve", "big", "--as="+approver); s.status(said) != 0 || !strings.Contains(said.stdout, "requested by:  "+tenant) {
-		t.Errorf("the approver approves: %s%s", said.stdout, said.stderr)
+	if output := s.kiln("policy", "approve", "big", "--as="+approver); s.status(output) != 0 || !strings.Contains(output.stdout, "requested by:  "+tenant) {
+		t.Errorf("the approver approves: %s%s", output.stdout, output.stderr)
 	}
 	s.settled("the exception permits again", func() bool {
 		return s.kubectl(sockets("big"), "create", "--dry-run=server", "-f", "-").err == nil || time.Now().After(ends)

@@ -83,7 +83,7 @@ type seenVM struct {
 	// judged is the time of the last judgement of this version; zero if there was none. refused is the result of the last judgement of the VM.
 	judged  time.Time
 	refused string
-	// until is when the first GuestPolicyException ends by which the VM is not refused; zero if there is none.
+	// until is when the first GuestPolicyException ends by which the VM is not refused; zero without an exception.
 	until time.Time
 }
 

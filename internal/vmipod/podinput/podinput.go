@@ -46,7 +46,7 @@ func (r Reader) Read(ctx context.Context, vmi *v1.VirtualMachineInstance) (in po
 	return in, err
 }
 
-// SettingsOf returns the settings of flags, completed by those of the configuration.
+// SettingsOf returns the settings of flags, completed by the settings of the configuration.
 func SettingsOf(configuration config.Cluster, flags pod.Settings) pod.Settings {
 	settings, pods := flags, configuration.Pods
 	settings.Emulate, settings.CPUAllocationRatio, settings.MemoryOvercommit = pods.Emulate, pods.CPUAllocationRatio, pods.MemoryOvercommit

@@ -43,7 +43,7 @@ type Violation struct {
 	Field string `json:"field,omitempty"`
 	// Actions are the validationActions of the policy; empty if Failed.
 	Actions []v1alpha1.GuestPolicyAction `json:"validationActions"`
-	// Exception is the GuestPolicyException that permits the violation, as NAMESPACE/NAME, and Until its end; empty if there is none.
+	// Exception is the GuestPolicyException that permits the violation, as NAMESPACE/NAME, and Until its end; empty without an exception.
 	Exception string       `json:"exception,omitempty"`
 	Until     *metav1.Time `json:"until,omitempty"`
 	// Failed means that the policy could not be evaluated, and that its failurePolicy decides about the object.
