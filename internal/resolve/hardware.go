@@ -17,7 +17,7 @@ import (
 // Hardware returns the record of a VM's GuestHardware. It returns nil if there is no GuestHardware, or if it belongs to another guest with the same name. The
 // record is read from the API server: a cache would hold the records of all guests, and may be older than the last boot.
 func (r Resolver) Hardware(ctx context.Context, vm *v1.VirtualMachine) (*record.Record, error) {
-	return r.hardwareOf(ctx, client.ObjectKeyFromObject(vm), ownership.GuestOf(vm))
+	return hardwareOf(ctx, r.reader().liveReader(), client.ObjectKeyFromObject(vm), ownership.GuestOf(vm))
 }
 
 // HardwareOfVMI is Hardware for a VMI that is stored.
@@ -26,12 +26,12 @@ func (r Resolver) HardwareOfVMI(ctx context.Context, vmi *v1.VirtualMachineInsta
 	if owner := metav1.GetControllerOf(vmi); owner != nil && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind {
 		guest.VM = owner.UID
 	}
-	return r.hardwareOf(ctx, client.ObjectKeyFromObject(vmi), guest)
+	return hardwareOf(ctx, r.reader().liveReader(), client.ObjectKeyFromObject(vmi), guest)
 }
 
-func (r Resolver) hardwareOf(ctx context.Context, key client.ObjectKey, guest ownership.Guest) (*record.Record, error) {
+func hardwareOf(ctx context.Context, live client.Reader, key client.ObjectKey, guest ownership.Guest) (*record.Record, error) {
 	found := &v1alpha1.GuestHardware{}
-	err := r.reader().liveReader().Get(ctx, key, found)
+	err := live.Get(ctx, key, found)
 	switch {
 	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
 		return nil, nil
