@@ -72,8 +72,8 @@ func NewSet(config *rest.Config, by *http.Client, mapper meta.RESTMapper, log lo
 // inputsDelay is the time in which changes of params and exceptions cause one call of Changed: a tenant may write them all the time.
 const inputsDelay = 30 * time.Second
 
-// inputsChanged has Now return other policies, because these say something else with other params or exceptions: policies with params, and the policies of these names.
-// It does nothing if nobody waits for changes of policies.
+// inputsChanged has Now return other policies, because these answer otherwise with other params or exceptions: policies with params, and the policies of these
+// names. It does nothing if nobody waits for changes of policies.
 func (s *Set) inputsChanged(policies ...string) {
 	if s.Changed == nil {
 		return

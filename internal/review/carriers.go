@@ -241,7 +241,7 @@ func addResult(all *policy.Result, one policy.Result) {
 		if all.Audit == nil {
 			all.Audit = map[string]string{}
 		}
-		if was, has := all.Audit[key]; has && key == policy.ViolationsKey {
+		if was, has := all.Audit[key]; has && (key == policy.ViolationsKey || key == policy.ExceptionsKey) {
 			value = joinLists(was, value)
 		} else if has {
 			value = was
