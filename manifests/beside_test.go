@@ -84,8 +84,8 @@ func denyAll(t *testing.T, p plane) {
 		t.Fatal(err)
 	}
 	closed := guestpolicy.FailClosed(of.Webhooks, []v1alpha1.GuestPolicy{{}})
-	if len(closed) != 2 {
-		t.Fatalf("%d webhooks of a policy that denies, want VMs and VMIs", len(closed))
+	if len(closed) != 7 {
+		t.Fatalf("%d webhooks of a policy that denies, want VMs, VMIs and five kinds with templates", len(closed))
 	}
 	patch, err := json.Marshal(map[string]any{"webhooks": closed})
 	if err != nil {

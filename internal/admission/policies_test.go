@@ -87,3 +87,23 @@ func TestWrittenPolicies(t *testing.T) {
 		}
 	}
 }
+
+// TestForgedPinsOfAVMI: an update that only controllers may write is refused for that, although a policy cannot be evaluated because a pinned revision does not
+// exist.
+func TestForgedPinsOfAVMI(t *testing.T) {
+	written := &v1alpha1.GuestPolicy{}
+	if err := yaml.UnmarshalStrict([]byte(onlyOneSocket), written); err != nil {
+		t.Fatal(err)
+	}
+	compiled, _ := policy.Compile(written)
+	server := newCluster(t)
+	server.Reviewer.Policies = func() ([]*policy.Policy, error) { return []*policy.Policy{compiled}, nil }
+	const pinned = `{apiVersion: kubevirt.io/v1, kind: VirtualMachineInstance, spec: {domain: {devices: {}}},
+  metadata: {name: web, namespace: team, annotations: {kilnvm.io/pins: '{"presets":[],"profiles":[]}'}}}`
+	forged := update(t, pinned, strings.Replace(pinned, `"profiles":[]`, `"profiles":["web-aaaaaaaaaaaaaaaaaaaaaaaaaa"]`, 1))
+	forged.UserInfo.Username = "tenant"
+	response := ask(t, server.Hooks()[ValidateVMI], forged)
+	if response.Allowed || response.Result.Code != 422 || !strings.Contains(response.Result.Message, "only controllers may change") {
+		t.Errorf("%+v", response.Result)
+	}
+}

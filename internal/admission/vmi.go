@@ -56,9 +56,12 @@ func (s *Server) validateVMI(ctx context.Context, request *admissionv1.Admission
 	if old == nil {
 		return answerVerdict(s.Reviewer.ReviewExplicitVMI(ctx, vmi, s.asker(request)))
 	}
+	mistakes := validate.GuestUpdate(validate.GuestChange{New: vmi, Old: old, By: requestAccount(request)}, s.Reviewer.Configuration().Limits)
 	verdict, err := s.Reviewer.ReviewVMIUpdate(ctx, vmi, old, s.asker(request))
-	change := validate.GuestChange{New: vmi, Old: old, By: requestAccount(request)}
-	verdict.Errors = append(validate.GuestUpdate(change, s.Reviewer.Configuration().Limits), verdict.Errors...)
+	if len(mistakes) > 0 { // what a forged pin names cannot be read, and that is no fault of Kiln
+		err = nil
+	}
+	verdict.Errors = append(mistakes, verdict.Errors...)
 	return answerVerdict(verdict, err)
 }
 
