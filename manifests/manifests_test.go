@@ -57,8 +57,8 @@ func TestOnServer(t *testing.T) {
 func structural(t *testing.T, p plane) {
 	const each = `{range .items[*]}{.metadata.name}{range .status.conditions[?(@.status=="True")]} {.type}{end}{"\n"}{end}`
 	lines := strings.Split(strings.TrimSpace(p.kubectl(t, "", "get", "crd", "-o", "jsonpath="+each)), "\n")
-	if len(lines) != 18 {
-		t.Errorf("%d definitions, want 18: %v", len(lines), lines)
+	if len(lines) != 19 {
+		t.Errorf("%d definitions, want 19: %v", len(lines), lines)
 	}
 	for _, line := range lines {
 		if !strings.HasSuffix(line, " NamesAccepted Established") {

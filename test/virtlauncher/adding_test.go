@@ -54,7 +54,8 @@ func TestAdding(t *testing.T) {
 
 	removeKiln(t)
 	g.unchanged(before, objects.Removed)
-	g.kubectl("delete", "crd", "guestprofiles.kilnvm.io", "clusterguestprofiles.kilnvm.io", "guestpolicies.kilnvm.io", "guesthardwares.kilnvm.io",
+	g.kubectl("delete", "crd", "guestprofiles.kilnvm.io", "clusterguestprofiles.kilnvm.io", "guestpolicies.kilnvm.io",
+		"guestpolicyexceptions.kilnvm.io", "guesthardwares.kilnvm.io",
 		"hostprofiles.kilnvm.io", "frontendprofiles.kilnvm.io")
 	g.kubectl("delete", "namespace", "kiln-system")
 	g.unchanged(before, objects.Gone)
