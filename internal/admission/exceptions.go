@@ -22,29 +22,40 @@ const RuleException = "exception/account"
 
 // mutateException records the requesting account in an exception, and the approving account in its approvals.
 func (s *Server) mutateException(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
-	sent, err := decodeObject[v1alpha1.GuestPolicyException](request.Object.Raw)
-	if err != nil {
-		return answer{}, err
-	}
-	old, err := decodeOld[v1alpha1.GuestPolicyException](request)
+	sent, old, err := readException(request)
 	if err != nil {
 		return answer{}, err
 	}
 	stored := sent.DeepCopy()
-	if request.SubResource == "status" {
-		policies, err := s.policiesByName()
-		if err != nil {
-			return answer{}, err
-		}
-		for i := range stored.Status.Approvals {
-			if approval := &stored.Status.Approvals[i]; !hasApproval(old, *approval) {
-				recordApproval(approval, request, old, policies[approval.Policy])
-			}
-		}
-	} else {
+	if request.SubResource != "status" {
 		stored.Spec.RequestedBy = requesterOf(request, sent, old)
+	} else if err := s.recordApprovals(request, stored, old); err != nil {
+		return answer{}, err
 	}
 	return s.answerPatch(ctx, request, change{sent: sent, stored: stored})
+}
+
+// readException reads the exception of a request, and the one before an update; nil on create.
+func readException(request *admissionv1.AdmissionRequest) (sent, old *v1alpha1.GuestPolicyException, err error) {
+	sent, err = decodeObject[v1alpha1.GuestPolicyException](request.Object.Raw)
+	if err == nil {
+		old, err = decodeOld[v1alpha1.GuestPolicyException](request)
+	}
+	return sent, old, err
+}
+
+// recordApprovals writes the account of a request into the approvals that are new or changed.
+func (s *Server) recordApprovals(request *admissionv1.AdmissionRequest, stored, old *v1alpha1.GuestPolicyException) error {
+	policies, err := s.policiesByName()
+	if err != nil {
+		return err
+	}
+	for i := range stored.Status.Approvals {
+		if approval := &stored.Status.Approvals[i]; !hasApproval(old, *approval) {
+			recordApproval(approval, request, old, policies[approval.Policy])
+		}
+	}
+	return nil
 }
 
 // requesterOf returns the account that requested the exception as it is sent: an update that changes nothing else keeps the account.
@@ -83,39 +94,38 @@ func recordApproval(
 
 // validateException refuses an exception that its policies do not permit, and accounts that admission has not recorded.
 func (s *Server) validateException(_ context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
-	is, err := decodeObject[v1alpha1.GuestPolicyException](request.Object.Raw)
+	is, was, err := readException(request)
 	if err != nil {
 		return answer{}, err
 	}
-	was, err := decodeOld[v1alpha1.GuestPolicyException](request)
+	policies, err := s.policiesByName()
 	if err != nil {
 		return answer{}, err
 	}
 	if request.SubResource == "status" {
-		policies, err := s.policiesByName()
-		if err != nil {
-			return answer{}, err
-		}
 		return answerMistakes(approvalMistakes(request, is, was, policies), nil)
 	}
-	at := field.NewPath("spec")
-	var mistakes field.ErrorList
+	return answerMistakes(s.requestMistakes(request, is, was))
+}
+
+// requestMistakes returns the mistakes of an exception that is created or whose spec is changed, and warnings.
+func (s *Server) requestMistakes(request *admissionv1.AdmissionRequest, is, was *v1alpha1.GuestPolicyException) (errs field.ErrorList, warnings []string) {
 	if want := requesterOf(request, is, was); is.Spec.RequestedBy != want {
-		mistakes = append(mistakes, field.Forbidden(at.Child("requestedBy"), fmt.Sprintf(
+		errs = append(errs, field.Forbidden(field.NewPath("spec", "requestedBy"), fmt.Sprintf(
 			"is written only by admission, which records the account that requests the exception: '%s'", want)).WithOrigin(RuleException))
 	}
 	if was != nil && !changesException(is, was) {
-		return answerMistakes(mistakes, nil)
+		return errs, nil
 	}
 	if was == nil {
 		is.CreationTimestamp = metav1.Time{} // the API server sets it, whatever its author wrote
 	}
 	all, err := s.currentPolicies()
-	if err != nil {
-		return answer{}, err
+	if err != nil { // validateException has read them
+		return append(errs, field.InternalError(nil, err)), nil
 	}
 	wrong, warnings := policy.ExceptionRequestMistakes(all, is, s.now())
-	return answerMistakes(append(mistakes, wrong...), warnings)
+	return append(errs, wrong...), warnings
 }
 
 // approvalMistakes returns the mistakes in the approvals that an update of the status adds or changes. Everyone who may write the status may take approvals

@@ -5,8 +5,10 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/internal/review"
+	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/validate"
 	admissionv1 "k8s.io/api/admission/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -56,9 +58,15 @@ func (s *Server) validateVMI(ctx context.Context, request *admissionv1.Admission
 	if old == nil {
 		return answerVerdict(s.Reviewer.ReviewExplicitVMI(ctx, vmi, s.asker(request)))
 	}
-	mistakes := validate.GuestUpdate(validate.GuestChange{New: vmi, Old: old, By: requestAccount(request)}, s.Reviewer.Configuration().Limits)
 	verdict, err := s.Reviewer.ReviewVMIUpdate(ctx, vmi, old, s.asker(request))
-	if len(mistakes) > 0 { // what a forged pin names cannot be read, and that is no fault of Kiln
+	return answerMistakenUpdate(validate.GuestUpdate(validate.GuestChange{New: vmi, Old: old, By: requestAccount(request)}, s.Reviewer.Configuration().Limits),
+		verdict, err)
+}
+
+// answerMistakenUpdate adds mistakes to a verdict. With mistakes, an error of the review does not count: what a forged pin names cannot be read, and that is
+// no fault of Kiln.
+func answerMistakenUpdate(mistakes field.ErrorList, verdict admit.Verdict, err error) (answer, error) {
+	if len(mistakes) > 0 {
 		err = nil
 	}
 	verdict.Errors = append(mistakes, verdict.Errors...)
