@@ -35,12 +35,10 @@ func RenderCommand(s *cmdutil.Session) *cobra.Command {
 		Short: "Print the libvirt domain that each VM would boot",
 		Long: "Print the libvirt domain that each VM would boot, on the host that --host describes, or on an assumed host: QEMU in\n" +
 			"/usr/bin, firmware at Debian's paths, files below /var/lib/kiln. A VM with a GuestHardware keeps the recorded\n" +
-			"hardware. The domains of several VMs, and all that --documents prints, are below one root, <documents>.\n\n" +
-			"With --stage pod it prints the pod in which Kiln would run the guest, as YAML: with the claims and networks of the cluster or\n" +
-			"of the files, and without the UIDs that only a cluster gives. Taps and locked memory count as declared.",
+			"hardware. The domains of several VMs, and all that --documents prints, are below one root, <documents>. With\n" +
+			"--stage pod it prints the pod in which Kiln would run the guest, with the claims and networks that it knows.",
 		Example: "  kubectl kiln render -f vm.yaml | virt-xml-validate -\n" +
-			"  kubectl kiln render vm/web -n shop --host host.yaml --documents --output-dir out/\n" +
-			"  kubectl kiln render -f vm.yaml --stage pod",
+			"  kubectl kiln render vm/web -n shop --host host.yaml --documents --output-dir out/",
 	}
 	var r renderOptions
 	flags := cmd.Flags()
@@ -52,6 +50,11 @@ func RenderCommand(s *cmdutil.Session) *cobra.Command {
 	flags.StringVar(&r.image, "launcher-image", "launcher", "with --stage pod: the image of the launcher, as the flag of Kiln's controller")
 	flags.StringVar(&r.network, "guest-network", string(pod.Passt), "with --stage pod: '"+string(pod.Passt)+"' or '"+string(pod.Slirp)+
 		"', as the flag of Kiln's controller")
+	for _, name := range []string{"launcher-image", "guest-network"} { // only with another image or network than the manifests have; the help fits one screen
+		if err := flags.MarkHidden(name); err != nil {
+			panic(err)
+		}
+	}
 	cmdutil.CompleteValues(cmd, "guest-network", string(pod.Passt), string(pod.Slirp))
 	flags.BoolVar(&r.Side, "documents", false, "also print the secrets (without values), network filters and node devices of the domain")
 	flags.StringVar(&r.folder, "output-dir", "", "write each document to DIR/NAMESPACE/NAME/KIND[-NAME].xml")
