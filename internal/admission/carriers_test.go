@@ -259,7 +259,7 @@ func TestCarriersWhereAdmissionWarns(t *testing.T) {
 	}
 }
 
-// TestUnknownCarrier: a webhook that is registered for a kind without the flag says so.
+// TestUnknownCarrier: if a webhook is registered for a kind and lacks the flag of the kind, it returns a warning.
 func TestUnknownCarrier(t *testing.T) {
 	t.Parallel()
 	response := ask(t, newCluster(t).Hooks()[ValidateCarrier], create(t, stackText))

@@ -46,13 +46,13 @@ func readException(request *admissionv1.AdmissionRequest) (sent, old *v1alpha1.G
 
 // recordApprovals writes the account of a request into the approvals that are new or changed.
 func (s *Server) recordApprovals(request *admissionv1.AdmissionRequest, stored, old *v1alpha1.GuestPolicyException) error {
-	policies, err := s.policiesByName()
+	policies, err := s.Reviewer.CurrentPolicies()
 	if err != nil {
 		return err
 	}
 	for i := range stored.Status.Approvals {
 		if approval := &stored.Status.Approvals[i]; !hasApproval(old, *approval) {
-			recordApproval(approval, request, old, policies[approval.Policy])
+			recordApproval(approval, request, old, policyNamed(policies, approval.Policy))
 		}
 	}
 	return nil
@@ -98,18 +98,20 @@ func (s *Server) validateException(_ context.Context, request *admissionv1.Admis
 	if err != nil {
 		return answer{}, err
 	}
-	policies, err := s.policiesByName()
-	if err != nil {
+	policies, err := s.Reviewer.CurrentPolicies()
+	switch {
+	case err != nil:
 		return answer{}, err
-	}
-	if request.SubResource == "status" {
+	case request.SubResource == "status" && was != nil:
 		return answerMistakes(approvalMistakes(request, is, was, policies), nil)
 	}
-	return answerMistakes(s.requestMistakes(request, is, was))
+	return answerMistakes(requestMistakes(request, is, was, policies, s.Reviewer.CurrentTime()))
 }
 
 // requestMistakes returns the mistakes of an exception that is created or whose spec is changed, and warnings.
-func (s *Server) requestMistakes(request *admissionv1.AdmissionRequest, is, was *v1alpha1.GuestPolicyException) (errs field.ErrorList, warnings []string) {
+func requestMistakes(
+	request *admissionv1.AdmissionRequest, is, was *v1alpha1.GuestPolicyException, policies []*policy.Policy, now time.Time,
+) (errs field.ErrorList, warnings []string) {
 	if want := requesterOf(request, is, was); is.Spec.RequestedBy != want {
 		errs = append(errs, field.Forbidden(field.NewPath("spec", "requestedBy"), fmt.Sprintf(
 			"is written only by admission, which records the account that requests the exception: '%s'", want)).WithOrigin(RuleException))
@@ -120,18 +122,14 @@ func (s *Server) requestMistakes(request *admissionv1.AdmissionRequest, is, was 
 	if was == nil {
 		is.CreationTimestamp = metav1.Time{} // the API server sets it, whatever its author wrote
 	}
-	all, err := s.currentPolicies()
-	if err != nil { // validateException has read them
-		return append(errs, field.InternalError(nil, err)), nil
-	}
-	wrong, warnings := policy.ExceptionRequestMistakes(all, is, s.now())
+	wrong, warnings := policy.ExceptionRequestMistakes(policies, is, now)
 	return append(errs, wrong...), warnings
 }
 
 // approvalMistakes returns the mistakes in the approvals that an update of the status adds or changes. Everyone who may write the status may take approvals
-// away.
+// away. The spec of was counts: an API server does not store the spec of an update of the status.
 func approvalMistakes(
-	request *admissionv1.AdmissionRequest, is, was *v1alpha1.GuestPolicyException, policies map[string]*policy.Policy,
+	request *admissionv1.AdmissionRequest, is, was *v1alpha1.GuestPolicyException, policies []*policy.Policy,
 ) (errs field.ErrorList) {
 	account := request.UserInfo.Username
 	for i, approval := range is.Status.Approvals {
@@ -139,20 +137,20 @@ func approvalMistakes(
 			continue
 		}
 		at := field.NewPath("status", "approvals").Index(i)
-		p := policies[approval.Policy]
+		p := policyNamed(policies, approval.Policy)
 		want := approval
 		recordApproval(&want, request, was, p)
 		switch {
-		case !slices.ContainsFunc(is.Spec.Policies, func(named v1alpha1.GuestPolicyExceptionPolicy) bool { return named.Name == approval.Policy }):
+		case !slices.ContainsFunc(was.Spec.Policies, func(named v1alpha1.GuestPolicyExceptionPolicy) bool { return named.Name == approval.Policy }):
 			errs = append(errs, field.Invalid(at.Child("policy"), approval.Policy, "spec.policies does not have this policy"))
 		case p == nil:
 			errs = append(errs, field.NotFound(at.Child("policy"), approval.Policy))
 		case want.As == (v1alpha1.GuestPolicyApprover{}):
 			errs = append(errs, field.Forbidden(at, fmt.Sprintf(
 				"'%s' is not among spec.exceptions.approvers of GuestPolicy '%s'", account, approval.Policy)).WithOrigin(RuleException))
-		case account == is.Spec.RequestedBy:
+		case account == was.Spec.RequestedBy:
 			errs = append(errs, field.Forbidden(at, fmt.Sprintf("'%s' requested the exception: somebody else must approve it", account)).WithOrigin(RuleException))
-		case was != nil && approval.Generation != was.Generation:
+		case approval.Generation != was.Generation:
 			errs = append(errs, field.Forbidden(at.Child("generation"), fmt.Sprintf(
 				"spec has changed since generation %d: read generation %d and approve it", approval.Generation, was.Generation)))
 		case approval != want:
@@ -162,28 +160,10 @@ func approvalMistakes(
 	return errs
 }
 
-// currentPolicies returns the GuestPolicies in force.
-func (s *Server) currentPolicies() ([]*policy.Policy, error) {
-	if s.Reviewer.Policies == nil {
-		return nil, nil
+// policyNamed returns the policy of a name, or nil.
+func policyNamed(policies []*policy.Policy, name string) *policy.Policy {
+	if at := slices.IndexFunc(policies, func(p *policy.Policy) bool { return p.Name == name }); at >= 0 {
+		return policies[at]
 	}
-	return s.Reviewer.Policies()
-}
-
-// policiesByName returns the GuestPolicies in force by their names.
-func (s *Server) policiesByName() (map[string]*policy.Policy, error) {
-	all, err := s.currentPolicies()
-	byName := map[string]*policy.Policy{}
-	for _, p := range all {
-		byName[p.Name] = p
-	}
-	return byName, err
-}
-
-// now returns the time by which exceptions end.
-func (s *Server) now() time.Time {
-	if s.Reviewer.Now != nil {
-		return s.Reviewer.Now()
-	}
-	return time.Now()
+	return nil
 }

@@ -187,6 +187,11 @@ func TestApprovalOfAnException(t *testing.T) {
 			t.Errorf("%s: %q, %s", test.why, refusal, is)
 		}
 	}
+	renamed := update(t, stored, set(t, approval(fields{"policy": "one-socket"}), "spec.requestedBy", "eve"))
+	renamed.SubResource, renamed.UserInfo.Username = "status", "ann"
+	if _, refusal := answerException(t, hooks, renamed); !strings.Contains(refusal, "somebody else must approve it") {
+		t.Errorf("the requester names another one in an update of the status: %q", refusal)
+	}
 	forged := update(t, stored, approval(fields{"policy": "one-socket", "by": "carol", "as": fields{"kind": "Group", "name": "security"}, "generation": 3}))
 	forged.SubResource, forged.UserInfo = "status", security
 	if response := ask(t, hooks[ValidateException], forged); response.Allowed {

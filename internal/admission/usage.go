@@ -31,14 +31,9 @@ func cachedUsage(ctx context.Context, resolver resolve.Resolver, kind, namespace
 			return usage{}, err
 		}
 		for i := range all {
-			if all[i].Name == without {
-				continue
-			}
-			text, err := json.Marshal([]any{all[i].Spec, all[i].Labels, all[i].Annotations})
-			if err != nil {
+			if err := used.addTyped(&all[i], all[i].Spec, without); err != nil {
 				return usage{}, err
 			}
-			used.objects, used.bytes = used.objects+1, used.bytes+len(text)
 		}
 		return used, nil
 	}
@@ -103,14 +98,19 @@ func exceptionUsage(ctx context.Context, cached client.Reader, namespace, withou
 		return usage{}, fmt.Errorf("listing the GuestPolicyExceptions of namespace '%s': %w", namespace, err)
 	}
 	for i := range all.Items {
-		if all.Items[i].Name == without {
-			continue
-		}
-		text, err := json.Marshal([]any{all.Items[i].Spec, all.Items[i].Labels, all.Items[i].Annotations})
-		if err != nil {
+		if err := used.addTyped(&all.Items[i], all.Items[i].Spec, without); err != nil {
 			return usage{}, err
 		}
-		used.objects, used.bytes = used.objects+1, used.bytes+len(text)
 	}
 	return used, nil
+}
+
+// addTyped adds an object with its spec, unless it has the name.
+func (u *usage) addTyped(of metav1.Object, spec any, without string) error {
+	if of.GetName() == without {
+		return nil
+	}
+	text, err := json.Marshal([]any{spec, of.GetLabels(), of.GetAnnotations()})
+	u.objects, u.bytes = u.objects+1, u.bytes+len(text)
+	return err
 }

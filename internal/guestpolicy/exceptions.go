@@ -53,17 +53,25 @@ func (x *Exceptions) Of(namespace, policy string) []*policy.Exception {
 	return x.byPolicy[policyOfNamespace{namespace, policy}]
 }
 
-// put adds an exception, or replaces it. Exceptions without an approval have no effect, so that they are not kept: everyone who may write VMs may write them.
+// put adds an exception, or replaces it. An exception whose spec nobody has approved has no effect, and is not kept: everyone who may write VMs may write it.
+// Changes of other metadata and of the conditions change nothing.
 func (x *Exceptions) put(object any) {
 	of, ok := object.(*v1alpha1.GuestPolicyException)
 	if !ok {
 		return
 	}
+	key := types.NamespacedName{Namespace: of.Namespace, Name: of.Name}
 	var prepared *policy.Exception
-	if len(of.Status.Approvals) > 0 {
+	if slices.ContainsFunc(of.Status.Approvals, func(a v1alpha1.GuestPolicyExceptionApproval) bool { return a.Generation == of.Generation }) {
+		x.lock.RLock()
+		was := x.byName[key]
+		x.lock.RUnlock()
+		if was.Same(of) {
+			return
+		}
 		prepared = policy.NewException(of)
 	}
-	x.replace(types.NamespacedName{Namespace: of.Namespace, Name: of.Name}, prepared)
+	x.replace(key, prepared)
 }
 
 // drop removes an exception. If the informer has missed the deletion, it has only the key of the exception.

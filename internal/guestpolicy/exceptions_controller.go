@@ -103,8 +103,7 @@ func (c *ExceptionController) stateOf(ctx context.Context, of *v1alpha1.GuestPol
 		if stored == nil {
 			return policy.ExceptionState{Reason: v1alpha1.ReasonNoSuchPolicy, Message: fmt.Sprintf("there is no GuestPolicy '%s'", named.Name)}, nil
 		}
-		compiled, _ := policy.Compile(stored) // one that does not compile permits no exception, because its failurePolicy decides
-		if state = compiled.ExceptionState(of, now); !state.InForce() {
+		if state = policy.StateByPolicy(stored, of, now); !state.InForce() {
 			return state, nil
 		}
 	}

@@ -117,7 +117,11 @@ func TestExceptionsByPolicy(t *testing.T) {
 		}
 		return all
 	}
-	for _, of := range []*v1alpha1.GuestPolicyException{first, second, asked} {
+	edited := newException("d", noon) // by its tenant, after the approval
+	edited.Generation++
+	labelled := second.DeepCopy()
+	labelled.Labels, labelled.Status.Conditions = map[string]string{"a": "b"}, []metav1.Condition{{Type: v1alpha1.ConditionInForce}}
+	for _, of := range []*v1alpha1.GuestPolicyException{first, second, asked, edited, labelled} {
 		x.put(of)
 	}
 	if got := strings.Join(names(), " "); got != "team/b team/a" {
@@ -126,6 +130,7 @@ func TestExceptionsByPolicy(t *testing.T) {
 	before := x.Of("team", "sockets")
 	moved := first.DeepCopy()
 	moved.Spec.Policies[0].Name = "memory"
+	moved.Generation, moved.Status.Approvals[0].Generation = 2, 2 // the new spec is approved
 	x.put(moved)
 	x.drop(cache.DeletedFinalStateUnknown{Key: "team/b"})
 	if got := names(); len(got) != 0 || len(x.Of("team", "memory")) != 1 || len(x.Of("other", "memory")) != 0 {

@@ -85,7 +85,7 @@ func (r Reviewer) ReviewVMMetadata(ctx context.Context, vm, old *v1.VirtualMachi
 	if !first && sameMetadata(vm, old) {
 		return verdict, nil
 	}
-	if policies, err := r.currentPolicies(); err != nil || len(policies) == 0 {
+	if policies, err := r.CurrentPolicies(); err != nil || len(policies) == 0 {
 		return verdict, err
 	}
 	reviewed, err := r.runVMStage1(ctx, r.newVMReview(vm, old, asker), asker)

@@ -37,7 +37,7 @@ func (r Reviewer) ReviewCarrier(ctx context.Context, of carrier.Object, asker As
 		reviewed.Errors = field.ErrorList{tooMany}
 		return reviewed, nil
 	}
-	policies, err := r.currentPolicies()
+	policies, err := r.CurrentPolicies()
 	if err != nil {
 		return reviewed, err
 	}
@@ -133,7 +133,7 @@ func (c *carriedReview) stageOne(ctx context.Context, guest carrier.Guest) (*car
 	request := &policy.Request{
 		Operation: v1alpha1.PolicyCreate, Resource: v1alpha1.PolicyVirtualMachineInstances, Object: reviewed.Explicit, Guest: reviewed.Explicit,
 		User: c.asker.User, DryRun: c.asker.DryRun, Params: c.params(ctx), Carrier: c.carrierOf(),
-		Exceptions: c.Exceptions, Now: c.now(),
+		Exceptions: c.Exceptions, Now: c.CurrentTime(),
 	}
 	err = c.addContext(ctx, request, reviewed.Resolved.Set)
 	return &carried{request: request, vmi: reviewed.Explicit}, reviewed.Verdict, err

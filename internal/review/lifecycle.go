@@ -13,7 +13,7 @@ func (r Reviewer) judgeLifecycles(reviewed *VM) (refused field.ErrorList) {
 	if len(reviewed.Resolved.Current) == 0 {
 		return nil
 	}
-	now := r.now()
+	now := r.CurrentTime()
 	warn := func(text string) { reviewed.Resolved.Warnings = append(reviewed.Resolved.Warnings, text) }
 	for _, current := range reviewed.Resolved.Current {
 		read := instancetype.ReadLifecycle(current.Object, now)

@@ -18,8 +18,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// currentPolicies returns the GuestPolicies in force; none if the Reviewer has no source of them.
-func (r Reviewer) currentPolicies() ([]*policy.Policy, error) {
+// CurrentPolicies returns the GuestPolicies in force; none if the Reviewer has no source of them.
+func (r Reviewer) CurrentPolicies() ([]*policy.Policy, error) {
 	if r.Policies == nil {
 		return nil, nil
 	}
@@ -34,8 +34,8 @@ func (r Reviewer) params(ctx context.Context) policy.ParamSource {
 	return r.Params(ctx)
 }
 
-// now returns the current time.
-func (r Reviewer) now() time.Time {
+// CurrentTime returns the time by which instancetypes become obsolete, and exceptions end.
+func (r Reviewer) CurrentTime() time.Time {
 	if r.Now == nil {
 		return time.Now()
 	}
@@ -44,7 +44,7 @@ func (r Reviewer) now() time.Time {
 
 // judgeVMByPolicies adds the result of the policies for a VM to its verdict.
 func (r Reviewer) judgeVMByPolicies(ctx context.Context, reviewed *VM, asker Asker) error {
-	policies, err := r.currentPolicies()
+	policies, err := r.CurrentPolicies()
 	if err != nil || len(policies) == 0 {
 		return err
 	}
@@ -69,7 +69,7 @@ func (r Reviewer) judgeVMByPolicies(ctx context.Context, reviewed *VM, asker Ask
 func (r Reviewer) vmRequest(ctx context.Context, reviewed *VM, asker Asker) (*policy.Request, error) {
 	request := &policy.Request{
 		Operation: v1alpha1.PolicyCreate, Resource: v1alpha1.PolicyVirtualMachines, Object: reviewed.given, User: asker.User, DryRun: asker.DryRun,
-		Params: r.params(ctx), Exceptions: r.Exceptions, Now: r.now(),
+		Params: r.params(ctx), Exceptions: r.Exceptions, Now: r.CurrentTime(),
 	}
 	if reviewed.old != nil {
 		request.Operation, request.OldObject = v1alpha1.PolicyUpdate, reviewed.old
@@ -97,14 +97,14 @@ func (r Reviewer) addContext(ctx context.Context, request *policy.Request, set i
 // policies do not judge a VMI that a controller creates for a VM: they judged the VM, and an administrator's new policy must not keep an existing VM from
 // starting. They do not judge a VMI that could not be made explicit either, because it is not known what would boot.
 func (r Reviewer) judgeVMIByPolicies(ctx context.Context, reviewed *VMI, asker Asker) error {
-	policies, err := r.currentPolicies()
+	policies, err := r.CurrentPolicies()
 	if err != nil || len(policies) == 0 || !reviewed.Merged.Allowed() || judgedWithVM(reviewed.given, reviewed.Input) && !reviewed.unjudged {
 		return err
 	}
 	request := &policy.Request{
 		Operation: v1alpha1.PolicyCreate, Resource: v1alpha1.PolicyVirtualMachineInstances,
 		Object: reviewed.Explicit, Guest: reviewed.Explicit, User: asker.User, DryRun: asker.DryRun, Params: r.params(ctx),
-		Exceptions: r.Exceptions, Now: r.now(),
+		Exceptions: r.Exceptions, Now: r.CurrentTime(),
 	}
 	if err := r.addContext(ctx, request, reviewed.Resolved.Set); err != nil {
 		return err
@@ -131,7 +131,7 @@ func judgedWithVM(vmi *v1.VirtualMachineInstance, in admit.Input) bool {
 // do not judge updates by controllers, and updates of a VMI that is being deleted. They judge a VMI with an owner, because its author may have written the
 // reference.
 func (r Reviewer) ReviewVMIUpdate(ctx context.Context, vmi, old *v1.VirtualMachineInstance, asker Asker) (admit.Verdict, error) {
-	policies, err := r.currentPolicies()
+	policies, err := r.CurrentPolicies()
 	if err != nil || len(policies) == 0 || sameMetadata(vmi, old) || vmi.DeletionTimestamp != nil {
 		return admit.Verdict{}, err
 	}
@@ -146,7 +146,7 @@ func (r Reviewer) ReviewVMIUpdate(ctx context.Context, vmi, old *v1.VirtualMachi
 	request := &policy.Request{
 		Operation: v1alpha1.PolicyUpdate, Resource: v1alpha1.PolicyVirtualMachineInstances,
 		Object: vmi, OldObject: old, Guest: vmi, User: asker.User, DryRun: asker.DryRun, Params: r.params(ctx), Hardware: r.recordOfVMI(ctx, vmi),
-		Exceptions: r.Exceptions, Now: r.now(),
+		Exceptions: r.Exceptions, Now: r.CurrentTime(),
 	}
 	if err := r.addContext(ctx, request, resolved.Set); err != nil {
 		return admit.Verdict{}, err

@@ -102,7 +102,7 @@ func (r Reviewer) runVMIStage1(ctx context.Context, vmi *v1.VirtualMachineInstan
 func (r Reviewer) ReviewExplicitVMI(ctx context.Context, explicit *v1.VirtualMachineInstance, asker Asker) (admit.Verdict, error) {
 	reviewed := VMI{given: explicit, Explicit: explicit, Input: admit.Input{Cluster: r.Configuration(), User: asker.Name}}
 	reviewed.Verdict = r.judgeExplicit(explicit, explicit, reviewed.Input)
-	policies, err := r.currentPolicies()
+	policies, err := r.CurrentPolicies()
 	if err != nil || len(policies) == 0 { // only policies read what the VMI is pinned to
 		return reviewed.Verdict, err
 	}

@@ -47,6 +47,11 @@ func NewException(of *v1alpha1.GuestPolicyException) *Exception {
 	return x
 }
 
+// Same reports whether another version of the exception has the same effect. It is false for nil.
+func (x *Exception) Same(as *v1alpha1.GuestPolicyException) bool {
+	return x != nil && x.of.UID == as.UID && x.of.Generation == as.Generation && slices.Equal(x.of.Status.Approvals, as.Status.Approvals)
+}
+
 // Policies returns the names of the policies that may be violated.
 func (x *Exception) Policies() []string {
 	var names []string
@@ -103,6 +108,11 @@ func (p *Policy) ExceptionState(of *v1alpha1.GuestPolicyException, now time.Time
 		return ExceptionState{v1alpha1.ReasonExpired, "it ended at " + FormatExpiry(of.Spec.Expires.Time)}
 	}
 	return ExceptionState{v1alpha1.ReasonApproved, ""}
+}
+
+// StateByPolicy is Policy.ExceptionState for a policy that is not compiled: the state depends on no expression.
+func StateByPolicy(stored *v1alpha1.GuestPolicy, of *v1alpha1.GuestPolicyException, now time.Time) ExceptionState {
+	return (&Policy{Name: stored.Name, spec: stored.Spec}).ExceptionState(of, now)
 }
 
 // FormatExpiry returns a time as messages have it.

@@ -61,7 +61,8 @@ func exceptions(all ...*v1alpha1.GuestPolicyException) policy.ExceptionSource {
 	}
 }
 
-// TestException: an exception permits the validations that it names, until its end, and the result says so for people and for the audit event.
+// TestException: an exception permits the validations that it names, until its end. The result contains the exception, for people and for the
+// audit event.
 func TestException(t *testing.T) {
 	t.Parallel()
 	p := compile(t, "cores", twoCores)

@@ -43,8 +43,8 @@ func (s space) restorable(name string) restorable {
 
 // TestBackupInVelerosOrder: a namespace of KubeVirt has a VM with a pin of each kind, recorded hardware, and a guest that was migrated. It is restored in
 // another cluster with KubeVirt and Kiln, with other UIDs and without statuses, in the order in which Velero creates objects. The same guest starts there,
-// although the instancetype was edited before the backup. Without the revisions the guest gets the edited instancetype, and an event says so. Without the
-// record the guest has no recorded address, and nothing says so.
+// although the instancetype was edited before the backup. Without the revisions the guest gets the edited instancetype, and an event reports that. Without the
+// record the guest has no recorded address, and nothing reports that.
 func TestBackupInVelerosOrder(t *testing.T) {
 	nightly.Only(t) // it starts a second KubeVirt; test/e2e has this order without KubeVirt
 	s := newSpace(t)

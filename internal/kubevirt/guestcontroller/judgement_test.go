@@ -169,6 +169,40 @@ func TestJudgePolicies(t *testing.T) {
 	}
 }
 
+// TestJudgeExceptions: a VM is not marked while an exception permits its violation, and is judged again when the exception ends.
+func TestJudgeExceptions(t *testing.T) {
+	vm := unjudged()
+	vm.Spec.Template.Spec.Domain.CPU = nil
+	j := newJudge(t, vm)
+	of := &v1alpha1.GuestPolicy{ObjectMeta: metav1.ObjectMeta{Name: "named"}}
+	of.Spec.Validations = []v1alpha1.GuestPolicyValidation{{Expression: "object.metadata.name == ''", Message: "not this one"}}
+	of.Spec.Exceptions = &v1alpha1.GuestPolicyExceptions{Allowed: true, MaxDuration: &metav1.Duration{Duration: time.Hour},
+		Approvers: []v1alpha1.GuestPolicyApprover{{Kind: "User", Name: "bob"}}}
+	made, mistakes := policy.Compile(of)
+	if len(mistakes) > 0 {
+		t.Fatal(mistakes)
+	}
+	j.policies = []*policy.Policy{made}
+	const lasts = 20 * time.Minute
+	exception := &v1alpha1.GuestPolicyException{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: "x", CreationTimestamp: metav1.NewTime(j.now)}}
+	exception.Spec = v1alpha1.GuestPolicyExceptionSpec{Policies: []v1alpha1.GuestPolicyExceptionPolicy{{Name: "named"}}, RequestedBy: "ann",
+		VirtualMachines: v1alpha1.GuestPolicyExceptionMatch{Names: []string{key.Name}}, Expires: metav1.NewTime(j.now.Add(lasts))}
+	exception.Status.Approvals = []v1alpha1.GuestPolicyExceptionApproval{
+		{Policy: "named", By: "bob", As: v1alpha1.GuestPolicyApprover{Kind: "User", Name: "bob"}}}
+	j.judge.reviewer.Now = func() time.Time { return j.now }
+	j.judge.reviewer.Exceptions = func(string, string) []*policy.Exception { return []*policy.Exception{policy.NewException(exception)} }
+	j.after(0)
+	if refused, again := j.after(settles); refused != "" || again != lasts-settles {
+		t.Errorf("%q, again after %s, want the end of the exception", refused, again)
+	}
+	if refused, again := j.after(lasts - settles - time.Second); refused != "" || again != time.Second {
+		t.Errorf("a second before the end: %q, again after %s", refused, again)
+	}
+	if refused, again := j.after(time.Second); !strings.Contains(refused, "not this one") || again != judgedAgain {
+		t.Errorf("at the end: %q, again after %s", refused, again)
+	}
+}
+
 // TestJudgeGone: a VM that is gone, or is going, is not counted.
 func TestJudgeGone(t *testing.T) {
 	j := newJudge(t, unjudged())
