@@ -2,6 +2,7 @@ package corpus
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -21,6 +22,9 @@ func machine(explicit *v1.VirtualMachineInstance, cluster config.Cluster) render
 	vmi.UID = uid
 	m := render.Machine{VMI: vmi, Defaults: cluster.Frontend, Host: backend.Assumed(vmi.Spec.Architecture), Bindings: backend.AssumedBindings(vmi)}
 	m.Host.Machines = qemu(vmi, "7.2")
+	for i := range m.Host.NUMA { // a guest's memory has no limit, and guestMappingPassthrough needs a NUMA node that holds it
+		m.Host.NUMA[i].MemoryKiB = math.MaxInt64 >> 10
+	}
 	return m
 }
 
