@@ -21,6 +21,7 @@ import (
 	"github.com/kilnvm/kiln/internal/kubevirt/guestcontroller"
 	"github.com/kilnvm/kiln/internal/kubevirt/installed"
 	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/policyreport"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/internal/snapshots"
@@ -103,12 +104,18 @@ func runController(ctx context.Context, o options) error {
 	engine.Configuration.Runtime = config.Runtime(o.guests.runtime)
 	engine.Configuration.FollowKubeVirt(ctx, func(context.Context) (bool, error) { return kubevirt, nil }) // o.makers ends the process if this changes
 	machines := o.newVMController(engine)
-	if kubevirt {
-		if err := o.addKubeVirt(ctx, engine, machines); err != nil {
-			return err
-		}
+	policies, err := guestpolicy.NewSet(engine.GetConfig(), engine.GetHTTPClient(), engine.GetRESTMapper(), ctrl.Log.WithName("policies"))
+	if err != nil {
+		return err
 	}
-	if err := errors.Join(machines.Register(engine), engine.Add(&o.makers)); err != nil {
+	stored := review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now, Policies: policies.Now,
+		Params: policies.Params.Source, Exceptions: policies.Exceptions.Of, Stored: true}
+	if kubevirt {
+		policies.Changed = o.addKubeVirt(machines, stored)
+	}
+	auditor := &policyreport.Auditor{Client: engine.GetClient(), Live: engine.Live, Reviewer: stored, Namespaces: machines.Namespaces, Now: time.Now,
+		Log: ctrl.Log.WithName("policyreport")}
+	if err := errors.Join(machines.Register(engine), engine.Add(&o.makers), policies.Follow(ctx, engine.GetCache()), auditor.Register(engine)); err != nil {
 		return err
 	}
 	if !kubevirt {
@@ -123,17 +130,17 @@ func runController(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if err := command.Publish(slices.Concat(snapshots.Metrics(), guestcontroller.Metrics(), []prometheus.Collector{counts})); err != nil {
+	if err := command.Publish(slices.Concat(snapshots.Metrics(), guestcontroller.Metrics(), policyreport.Metrics(), []prometheus.Collector{counts})); err != nil {
 		return err
 	}
 	conditions := engine.GetClient()
-	policies := &guestpolicy.Controller{Client: conditions}
+	ofPolicies := &guestpolicy.Controller{Client: conditions}
 	if kubevirt {
-		policies.Refusing = enforcement.RefusingNamespaces(o.enforcement)
+		ofPolicies.Refusing = enforcement.RefusingNamespaces(o.enforcement)
 	}
 	if err := errors.Join((&hostprofile.Controller{Client: conditions, Pods: o.guests.runtime == runtimePod}).Register(engine),
 		(&frontendprofile.Controller{Client: conditions}).Register(engine),
-		policies.Register(engine),
+		ofPolicies.Register(engine),
 		(&guestpolicy.ExceptionController{Client: conditions, Events: engine.GetEventRecorder("kiln")}).Register(engine),
 		(&guestprofile.Controller{Client: conditions, Cached: engine.GetCache(), Configuration: engine.Configuration.Now}).Register(engine)); err != nil {
 		return err
@@ -182,19 +189,14 @@ func (o options) newVMController(engine *command.Engine) *lifecycle.Controller {
 	}
 }
 
-// addKubeVirt makes the controller of VMs leave their VMIs to KubeVirt, and judge the VMs that admission has not judged.
-func (o options) addKubeVirt(ctx context.Context, engine *command.Engine, machines *lifecycle.Controller) error {
+// addKubeVirt makes the controller of VMs leave their VMIs to KubeVirt, and judge the VMs that admission has not judged. The returned function has them judged
+// again, because the policies have changed.
+func (o options) addKubeVirt(machines *lifecycle.Controller, stored review.Reviewer) (policiesChanged func()) {
 	machines.Namespaces = &enforcement.Namespaces{Selection: o.namespaces.Selection, Kiln: o.Namespace, KubeVirt: o.KubeVirtNamespace}
-	policies, err := guestpolicy.NewSet(engine.GetConfig(), engine.GetHTTPClient(), engine.GetRESTMapper(), ctrl.Log.WithName("policies"))
-	if err != nil {
-		return err
-	}
 	added := &guestcontroller.Controller{Client: machines.Client, Live: machines.Live, Events: machines.Events, Now: machines.Now,
-		Namespaces: machines.Namespaces,
-		Reviewer: review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now, Policies: policies.Now,
-			Params: policies.Params.Source, Exceptions: policies.Exceptions.Of, Stored: true}}
-	machines.KubeVirt, policies.Changed = added, added.PoliciesChanged
-	return policies.Follow(ctx, engine.GetCache())
+		Namespaces: machines.Namespaces, Reviewer: stored}
+	machines.KubeVirt = added
+	return added.PoliciesChanged
 }
 
 // addSnapshots adds the reconcilers of snapshots, restores and clones. Beside KubeVirt, KubeVirt has its own reconcilers of these kinds. Guests are frozen only

@@ -11,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
+	openreports "github.com/openreports/reports-api/apis/openreports.io/v1alpha1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -82,7 +83,8 @@ func newScheme() (*runtime.Scheme, error) {
 	all := runtime.NewScheme()
 	return all, errors.Join(admissionv1.AddToScheme(all), authenticationv1.AddToScheme(all), authorizationv1.AddToScheme(all), appsv1.AddToScheme(all),
 		rbacv1.AddToScheme(all),
-		corev1.AddToScheme(all), storagev1.AddToScheme(all), v1.AddToScheme(all), snapshot.AddToScheme(all), clone.AddToScheme(all), v1alpha1.AddToScheme(all))
+		corev1.AddToScheme(all), storagev1.AddToScheme(all), v1.AddToScheme(all), snapshot.AddToScheme(all), clone.AddToScheme(all), v1alpha1.AddToScheme(all),
+		openreports.Install(all))
 }
 
 // guestPods are the labels of the pods of guests, as in KubeVirt. The cache leaves out all other pods.

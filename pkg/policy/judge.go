@@ -63,15 +63,25 @@ type Violation struct {
 	// Policy is the name of the GuestPolicy, and Validation the index of the validation in it.
 	Policy string `json:"policy"`
 	// Param names the object with which the policy was evaluated, such as 'ConfigMap team/limits'; empty if the policy has no params.
-	Param      string                       `json:"param,omitempty"`
-	Validation int                          `json:"expressionIndex"`
-	Message    string                       `json:"message"`
-	Actions    []v1alpha1.GuestPolicyAction `json:"validationActions"`
+	Param      string `json:"param,omitempty"`
+	Validation int    `json:"expressionIndex"`
+	// Name is the name of the validation; empty if it has none.
+	Name    string                       `json:"-"`
+	Message string                       `json:"message"`
+	Actions []v1alpha1.GuestPolicyAction `json:"validationActions"`
 	// Exception is the GuestPolicyException by which the object may violate the validation, as NAMESPACE/NAME, and Until its end; empty without an exception.
 	Exception string       `json:"exception,omitempty"`
 	Until     *metav1.Time `json:"until,omitempty"`
 	// Err refuses the object if the policy denies.
 	Err *field.Error `json:"-"`
+}
+
+// Rule returns the name of the validation, or its path in the policy.
+func (v Violation) Rule() string {
+	if v.Name != "" {
+		return v.Name
+	}
+	return fmt.Sprintf("spec.validations[%d]", v.Validation)
 }
 
 // Failure is a policy that could not be evaluated.

@@ -87,8 +87,9 @@ func (e *evaluation) reportViolation(i int) {
 	param := paramName(e.param)
 	text := fmt.Sprintf("GuestPolicy '%s'%s: %s", e.policy.Name, withParam(param), message)
 	at, value := e.input.deepestExistingPath(e.validations[i].field)
-	found := Violation{Policy: e.policy.Name, Param: param, Validation: i, Message: message, Actions: e.policy.validationActions(),
-		Err: denialError(e.policy.spec.Validations[i].Reason, at, value, text)}
+	found := Violation{Policy: e.policy.Name, Param: param, Validation: i, Name: e.policy.spec.Validations[i].Name, Message: message,
+		Actions: e.policy.validationActions(),
+		Err:     denialError(e.policy.spec.Validations[i].Reason, at, value, text)}
 	exception := e.exceptionFor(i)
 	if exception != nil {
 		found.Exception, found.Until = exception.Name, new(metav1.NewTime(exception.Expires()))

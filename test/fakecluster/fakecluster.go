@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
+	openreports "github.com/openreports/reports-api/apis/openreports.io/v1alpha1"
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -46,7 +47,8 @@ func NewClient(t *testing.T, served []schema.GroupVersionKind, objects ...client
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), appsv1.AddToScheme(scheme), storagev1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme),
-		v1.AddToScheme(scheme), api.AddToScheme(scheme), clone.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		v1.AddToScheme(scheme), api.AddToScheme(scheme), clone.AddToScheme(scheme), v1alpha1.AddToScheme(scheme),
+		openreports.Install(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	for _, kinds := range [][]schema.GroupVersionKind{untypedKinds, served} {

@@ -1,0 +1,310 @@
+// Package policyreport evaluates the GuestPolicies on the stored VMs, and writes the results as reports of OpenReports (openreports.io) and as metrics.
+package policyreport
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/kilnvm/kiln/internal/enforcement"
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/review"
+	"github.com/kilnvm/kiln/pkg/policy"
+	openreports "github.com/openreports/reports-api/apis/openreports.io/v1alpha1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// interval is the least time between two rounds. A round without a change only reads the cache.
+	interval = 10 * time.Second
+	// share bounds the time that rounds take: a round begins after share times the time of the round before. It takes one core at most, so a tenant who
+	// edits VMs all the time costs a tenth of one core.
+	share = 9
+	// repeated is the time after which a namespace is audited again in which no VM has changed: an instancetype, a profile or the configuration may have.
+	repeated = time.Hour
+	// pageSize is how many objects are read at a time, so that the memory of a round does not depend on the size of a namespace.
+	pageSize = 500
+)
+
+// Auditor evaluates the GuestPolicies in the background. It runs on the leader. A round audits the namespaces whose VMs or policies have changed since they
+// were audited; a namespace whose audit failed is audited in the next round, and keeps its report until then.
+type Auditor struct {
+	// Client reads metadata of VMs and VMIs from a cache, and writes reports.
+	Client client.Client
+	// Live reads whole VMs and VMIs, and the reports.
+	Live client.Reader
+	// Reviewer evaluates the policies on objects that are stored.
+	Reviewer review.Reviewer
+	// Namespaces are the namespaces that are audited; nil for all.
+	Namespaces *enforcement.Namespaces
+	Now        func() time.Time
+	Log        logr.Logger
+
+	policies []*policy.Policy
+	// audited are the results of each namespace with VMs, or with a report that must go.
+	audited map[string]*audited
+	// found reports that the cluster serves reports, and that the reports of an earlier leader are known. looked is when that was last tried.
+	found  bool
+	looked time.Time
+	// overview are the results of the ClusterReport as it was compared last, and compared is when that was.
+	overview []openreports.ReportResult
+	compared time.Time
+}
+
+// audited is the last audit of a namespace.
+type audited struct {
+	// version is what the namespace contained; empty if it must be audited again.
+	version [sha256.Size]byte
+	at      time.Time
+	// until is when the first exception ends by which a VM violates a policy; zero without one.
+	until time.Time
+	// counts are the numbers of results by policy.
+	counts map[string]counts
+	// reported reports that the namespace has a report.
+	reported bool
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: two writers would replace each other's reports.
+func (*Auditor) NeedLeaderElection() bool { return true }
+
+// Register adds the auditor to a manager.
+func (a *Auditor) Register(mgr ctrl.Manager) error { return mgr.Add(a) }
+
+// Start runs rounds until the context ends. The first one begins when the policies have been read.
+func (a *Auditor) Start(ctx context.Context) error {
+	for _, err := a.Reviewer.CurrentPolicies(); err != nil; _, err = a.Reviewer.CurrentPolicies() {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
+	for {
+		began := a.Now()
+		if err := a.auditChanged(ctx); err != nil && ctx.Err() == nil {
+			a.Log.Error(err, "auditing stored VMs; the next round repeats it")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pauseAfter(a.Now().Sub(began))):
+		}
+	}
+}
+
+// pauseAfter returns the time from the end of a round to the next one.
+func pauseAfter(took time.Duration) time.Duration { return max(interval, share*took) }
+
+// auditChanged runs one round. It continues with the next namespace after an error, and returns all errors.
+func (a *Auditor) auditChanged(ctx context.Context) error {
+	policies, err := a.Reviewer.CurrentPolicies()
+	if err != nil {
+		return err
+	}
+	if err := a.findReports(ctx); err != nil {
+		return err
+	}
+	contents, err := a.contents(ctx)
+	if err != nil {
+		return err
+	}
+	if len(policies) == 0 {
+		contents = nil // nothing to report
+	}
+	if !slices.Equal(policies, a.policies) {
+		a.policies = policies
+		for _, was := range a.audited {
+			was.version = [sha256.Size]byte{}
+		}
+	}
+	var failed []error
+	for _, namespace := range slices.Sorted(maps.Keys(union(contents, a.audited))) {
+		if err := a.auditNamespace(ctx, namespace, contents[namespace]); err != nil {
+			failed = append(failed, fmt.Errorf("namespace '%s': %w", namespace, err))
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	a.publishCounts()
+	if a.found {
+		if err := a.writeClusterReport(ctx); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// union returns the keys of both maps.
+func union[A, B any](first map[string]A, second map[string]B) map[string]bool {
+	all := map[string]bool{}
+	for key := range first {
+		all[key] = true
+	}
+	for key := range second {
+		all[key] = true
+	}
+	return all
+}
+
+// content is what a namespace contains.
+type content struct {
+	version [sha256.Size]byte
+	// vmis reports that there are VMIs without a VM.
+	vmis bool
+}
+
+// contents returns what each namespace contains that is audited and has a VM, or a VMI without a VM. It reads the cache.
+func (a *Auditor) contents(ctx context.Context) (map[string]content, error) {
+	var vms v1.VirtualMachineList
+	var vmis v1.VirtualMachineInstanceList
+	if err := errors.Join(a.Client.List(ctx, &vms, client.UnsafeDisableDeepCopy), a.Client.List(ctx, &vmis, client.UnsafeDisableDeepCopy)); err != nil {
+		return nil, err
+	}
+	lines, all := map[string][]string{}, map[string]content{}
+	for i := range vms.Items {
+		lines[vms.Items[i].Namespace] = append(lines[vms.Items[i].Namespace], versionLine(&vms.Items[i]))
+	}
+	for i := range vmis.Items {
+		if of := &vmis.Items[i]; !madeByVM(of) {
+			lines[of.Namespace] = append(lines[of.Namespace], versionLine(of))
+			all[of.Namespace] = content{vmis: true}
+		}
+	}
+	for namespace, lines := range lines {
+		judged := true
+		if a.Namespaces != nil {
+			var err error
+			if judged, err = a.Namespaces.JudgesNamed(ctx, a.Client, a.Live, namespace); err != nil {
+				return nil, err
+			}
+		}
+		if !judged {
+			delete(all, namespace)
+			continue
+		}
+		slices.Sort(lines)
+		is := all[namespace]
+		is.version = sha256.Sum256([]byte(strings.Join(lines, "\n")))
+		all[namespace] = is
+	}
+	return all, nil
+}
+
+// versionLine identifies a version of an object. The resource version also changes with annotations that the cache does not contain, and with the status.
+func versionLine(of client.Object) string { return string(of.GetUID()) + " " + of.GetResourceVersion() }
+
+// madeByVM reports whether a VM created a VMI: the policies are evaluated on the VM.
+func madeByVM(vmi client.Object) bool {
+	owner := metav1.GetControllerOf(vmi)
+	return owner != nil && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind
+}
+
+// auditNamespace evaluates the policies on the objects of a namespace, and writes its report, if anything has changed since it did so.
+func (a *Auditor) auditNamespace(ctx context.Context, namespace string, is content) error {
+	was, now := a.audited[namespace], a.Now()
+	if is == (content{}) { // there are no VMs any more
+		err := a.deleteReport(ctx, namespace)
+		if err == nil {
+			delete(a.audited, namespace)
+		}
+		return err
+	}
+	if was != nil && was.version == is.version && now.Sub(was.at) < repeated && (was.until.IsZero() || now.Before(was.until)) {
+		return nil
+	}
+	found := newFindings(namespace)
+	if err := a.eachObject(ctx, namespace, is.vmis, func(object *unstructured.Unstructured) error { return a.evaluate(ctx, found, object) }); err != nil {
+		return err
+	}
+	if err := a.writeReport(ctx, found); err != nil {
+		return err
+	}
+	a.audited[namespace] = &audited{version: is.version, at: now, until: found.until, counts: found.counts, reported: a.found && len(found.counts) > 0}
+	return nil
+}
+
+// eachObject reads the VMs, and the VMIs without a VM, of a namespace in pages.
+func (a *Auditor) eachObject(ctx context.Context, namespace string, vmis bool, visit func(*unstructured.Unstructured) error) error {
+	kinds := []string{v1.VirtualMachineGroupVersionKind.Kind}
+	if vmis {
+		kinds = append(kinds, v1.VirtualMachineInstanceGroupVersionKind.Kind)
+	}
+	for _, kind := range kinds {
+		for next := ""; ; {
+			page := &unstructured.UnstructuredList{}
+			page.SetGroupVersionKind(v1.GroupVersion.WithKind(kind + "List"))
+			if err := a.Live.List(ctx, page, client.InNamespace(namespace), client.Limit(pageSize), client.Continue(next)); err != nil {
+				return err
+			}
+			for i := range page.Items {
+				if err := visit(&page.Items[i]); err != nil {
+					return err
+				}
+			}
+			if next = page.GetContinue(); next == "" {
+				break
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// evaluate evaluates the policies on one object, and adds the results. An error means that it is not known what the policies say.
+func (a *Auditor) evaluate(ctx context.Context, found *findings, object *unstructured.Unstructured) error {
+	if object.GetDeletionTimestamp() != nil || object.GetKind() == v1.VirtualMachineInstanceGroupVersionKind.Kind && madeByVM(object) {
+		return nil
+	}
+	result, err := a.review(ctx, object)
+	var refusal *resolve.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		found.addNotEvaluated(object, refusal)
+	case err != nil:
+		return fmt.Errorf("%s '%s': %w", object.GetKind(), object.GetName(), err)
+	default:
+		found.add(object, result)
+	}
+	return ctx.Err()
+}
+
+// review returns what the policies say about a stored object. The error is a *resolve.Refusal if the object cannot be read, or what it refers to.
+func (a *Auditor) review(ctx context.Context, object *unstructured.Unstructured) (policy.Result, error) {
+	// Nobody knows who wrote the object last. A policy that reads the name of the account fails, which the report says.
+	asker := review.Asker{User: authenticationv1.UserInfo{Groups: []string{"system:authenticated"}}}
+	unreadable := func(err error) error {
+		return &resolve.Refusal{Errors: field.ErrorList{field.Invalid(field.NewPath("spec"), nil, err.Error())}}
+	}
+	if object.GetKind() == v1.VirtualMachineGroupVersionKind.Kind {
+		vm := &v1.VirtualMachine{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, vm); err != nil {
+			return policy.Result{}, unreadable(err)
+		}
+		reviewed, err := a.Reviewer.ReviewVM(ctx, vm, nil, asker)
+		return reviewed.Policies, err
+	}
+	vmi := &v1.VirtualMachineInstance{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, vmi); err != nil {
+		return policy.Result{}, unreadable(err)
+	}
+	// A stored VMI may have fields that only controllers may write.
+	asker.Name = a.Reviewer.Configuration().Limits.Controllers[0]
+	reviewed, err := a.Reviewer.ReviewVMI(ctx, vmi, asker)
+	if err == nil && !reviewed.Merged.Allowed() {
+		err = &resolve.Refusal{Errors: reviewed.Merged.Errors}
+	}
+	return reviewed.Policies, err
+}
