@@ -10,6 +10,7 @@ import (
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/cli/cmdutil/table"
 	"github.com/kilnvm/kiln/internal/workbench/policyaudit"
+	"github.com/kilnvm/kiln/pkg/carrier"
 	"github.com/kilnvm/kiln/pkg/policy"
 	"github.com/spf13/cobra"
 )
@@ -24,9 +25,10 @@ func policyAuditCommand(s *cmdutil.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit [-A | -f FILE|DIR|- | -k DIR]",
 		Short: "List existing VMs that violate a policy",
-		Long: "List the VMs of the cluster, and the VMIs without a VM, that violate a GuestPolicy of the cluster or of --policy. They are\n" +
-			"judged as if they were created now, with the guest that they boot: a pinned VM with its revisions. With -f or -k, the VMs of\n" +
-			"files are judged. An object that Kiln itself would refuse now is judged as far as possible.\n\n" +
+		Long: "List the VMs of the cluster, the VMIs without a VM, and the objects with templates of VMs, such as VirtualMachinePools, that\n" +
+			"violate a GuestPolicy of the cluster or of --policy. They are judged as if they were created now, with the guest that they\n" +
+			"boot: a pinned VM with its revisions. With -f or -k, the objects of files are judged. An object that Kiln itself would\n" +
+			"refuse now is judged as far as possible.\n\n" +
 			"The exit status is 0 if nothing violates a policy, 1 if something does, and 2 if policies or an object cannot be\n" +
 			"read. Without a policy nothing violates one.",
 		Example: "  kubectl kiln policy audit -A\n" +
@@ -55,6 +57,7 @@ func policyAuditCommand(s *cmdutil.Session) *cobra.Command {
 	flags.StringSliceVarP(&o.Files.Kustomizations, "kustomize", "k", nil, "directory with a kustomization that builds the objects")
 	o.AddContext(cmd)
 	o.AddPolicies(cmd)
+	cmd.Flags().StringArrayVar(&o.Bench.Carriers, "carrier", nil, carrier.FlagUsage)
 	o.AddOutput(cmd, "table", "table", "wide", "name", "json", "yaml")
 	o.Answers(cmd, "PolicyAudit", policyaudit.Audit{})
 	return cmd
@@ -150,8 +153,11 @@ func countFunc(all []policyaudit.Violation, is func(policyaudit.Violation) bool)
 
 // shortKind returns the short name of a kind that policies judge, which kubectl accepts.
 func shortKind(kind string) string {
-	if kind == "VirtualMachine" {
+	switch kind {
+	case "VirtualMachine":
 		return "vm"
+	case "VirtualMachineInstance":
+		return "vmi"
 	}
-	return "vmi"
+	return strings.ToLower(kind)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench/policyaudit"
+	"github.com/kilnvm/kiln/pkg/carrier"
 	"github.com/spf13/cobra"
 )
 
@@ -22,7 +23,7 @@ func policyWhyCommand(s *cmdutil.Session) *cobra.Command {
 		Short: "Say which policies judge a VM, and what they say to an edit of it",
 		Long: "Say which GuestPolicies judge a VM: to its creation as it is, to an edit that changes the guest that boots, and to another edit,\n" +
 			"such as a start, a stop or a label. An edit that also changes what a policy reads may get another answer. VMIs are judged when\n" +
-			"they are created.\n\n" +
+			"they are created, and templates of VMs, such as in a VirtualMachinePool, when they are created or changed.\n\n" +
 			"The exit status is 0 if the policies could be asked, whatever they say, and 2 if not.",
 		Example: "  kubectl kiln policy why vm/web\n" +
 			"  kubectl kiln policy why vm/web --policy policies/ -o json",
@@ -37,7 +38,7 @@ func policyWhyCommand(s *cmdutil.Session) *cobra.Command {
 			case err != nil:
 				return err
 			case len(all) == 0:
-				return o.NothingFound("VirtualMachine or VirtualMachineInstance", args)
+				return o.NothingFound("VirtualMachine, VirtualMachineInstance or template of them", args)
 			case len(all[0].Policies) == 0 && o.Bench.PoliciesForbidden:
 				return errors.New("you may not list GuestPolicies: name files with --policy")
 			}
@@ -46,6 +47,7 @@ func policyWhyCommand(s *cmdutil.Session) *cobra.Command {
 	}
 	o.AddInputs(cmd)
 	o.AddPolicies(cmd)
+	cmd.Flags().StringArrayVar(&o.Bench.Carriers, "carrier", nil, carrier.FlagUsage)
 	o.AddOutput(cmd, "table", "table", "json", "yaml")
 	o.Answers(cmd, "PolicyWhy", policyaudit.Why{})
 	return cmd

@@ -40,6 +40,6 @@ func (s stageOne) judgeCarrier(ctx context.Context, r *Reviewed, raw []byte) err
 		of.Old = old
 	}
 	reviewed, err := s.reviewerFor(r).ReviewCarrier(ctx, of, s.bench.requestUser())
-	r.Verdict, r.Policies = reviewed.Verdict, reviewed.Policies
+	r.Verdict, r.Policies, r.Carrier = reviewed.Verdict, reviewed.Policies, err == nil && (len(reviewed.Guests) > 0 || reviewed.Allowed())
 	return err
 }

@@ -74,10 +74,20 @@ func (b *Bench) GuestPolicies(ctx context.Context, in manifest.Inputs) ([]*polic
 	return all, warnings, nil
 }
 
-// JudgedKinds are the kinds of guests that policies judge.
-var JudgedKinds = []string{v1.VirtualMachineGroupVersionKind.Kind, v1.VirtualMachineInstanceGroupVersionKind.Kind}
+// JudgedKinds returns the kinds whose objects policies judge: VMs, VMIs, and what has templates of them.
+func (b *Bench) JudgedKinds() ([]schema.GroupKind, error) {
+	kinds := []schema.GroupKind{v1.VirtualMachineGroupVersionKind.GroupKind(), v1.VirtualMachineInstanceGroupVersionKind.GroupKind()}
+	more, err := carrier.ParseKinds(b.Carriers)
+	if err != nil {
+		return nil, fmt.Errorf("--carrier: %w", err)
+	}
+	for _, kind := range slices.Concat(carrier.Builtin, more) {
+		kinds = append(kinds, kind.GroupKind)
+	}
+	return kinds, nil
+}
 
-// JudgedByPolicies reports whether policies judge objects of a kind: VMs, VMIs, and what has templates of them.
+// JudgedByPolicies reports whether policies judge objects of a kind that Kiln knows.
 func JudgedByPolicies(kind schema.GroupKind) bool {
 	return kind == v1.VirtualMachineGroupVersionKind.GroupKind() || kind == v1.VirtualMachineInstanceGroupVersionKind.GroupKind() || carrier.Find(kind, nil) != nil
 }

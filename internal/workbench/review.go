@@ -36,6 +36,8 @@ type Reviewed struct {
 
 	// Policies has the results of the GuestPolicies for a VM, a VMI or the templates of other kinds.
 	Policies policy.Result
+	// Carrier reports that the object has templates of VMs or VMIs which were reviewed. Such an object has no Guest.
+	Carrier bool
 
 	// Unselected are the policies of Bench.Policies that do not select a VM or VMI.
 	Unselected []string

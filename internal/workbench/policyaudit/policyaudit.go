@@ -1,9 +1,10 @@
-// Package policyaudit finds existing VMs and VMIs that violate GuestPolicies.
+// Package policyaudit finds existing VMs, VMIs and templates of VMs that violate GuestPolicies.
 package policyaudit
 
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -11,14 +12,17 @@ import (
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Audit reports which existing VMs and VMIs violate policies.
+// Audit reports which existing VMs, VMIs and templates of VMs violate policies.
 type Audit struct {
-	// Policies are the names of the policies, and Judged is the number of VMs, and of VMIs without a VM, that they have judged.
+	// Policies are the names of the policies. Judged is the number of VMs, of VMIs without a VM, and of objects with templates of them that the policies have
+	// judged.
 	Policies []string `json:"policies"`
 	Judged   int      `json:"judged"`
 	// Violations are sorted by namespace, kind, name and policy.
@@ -58,27 +62,53 @@ type UnjudgedObject struct {
 	Reason    string `json:"reason"`
 }
 
-// OfCluster judges the VMs, and the VMIs without a VM, of a namespace, or of all namespaces if it is empty. It uses the policies of the cluster and of the
-// bench. VMs are read in pages, and the objects to which they refer only once: 8,000 VMs with one instancetype take about 20 requests.
-func OfCluster(ctx context.Context, b *workbench.Bench, cluster client.Reader, namespace string) (Audit, error) {
+// OfCluster judges the VMs, the VMIs without a VM, and the objects with templates of them, such as VirtualMachinePools, of a namespace, or of all namespaces if
+// it is empty. It uses the policies of the cluster and of the bench. Objects are read in pages, and the objects to which they refer only once: 8,000 VMs with
+// one instancetype take about 20 requests. Kinds that the cluster does not serve are left out.
+func OfCluster(ctx context.Context, b *workbench.Bench, cluster Cluster, namespace string) (Audit, error) {
 	in := manifest.Inputs{Reader: objects.Remember(cluster), OfCluster: true}
 	audit, err := newAudit(ctx, b, in)
 	if err != nil {
 		return audit, err
 	}
-	for _, kind := range workbench.JudgedKinds {
-		err := manifest.EachPage(ctx, cluster, v1.GroupVersion.WithKind(kind), namespace, func(page []manifest.Object) error {
+	kinds, err := b.JudgedKinds()
+	if err != nil {
+		return audit, err
+	}
+	for _, kind := range kinds {
+		served := kind.WithVersion(v1.GroupVersion.Version)
+		guest := served == v1.VirtualMachineGroupVersionKind || served == v1.VirtualMachineInstanceGroupVersionKind
+		if !guest {
+			mapping, err := cluster.RESTMapper().RESTMapping(kind)
+			if meta.IsNoMatchError(err) {
+				continue
+			}
+			if err != nil {
+				return audit, fmt.Errorf("reading the kind %s: %w", kind, err)
+			}
+			served = mapping.GroupVersionKind
+		}
+		err := manifest.EachPage(ctx, cluster, served, namespace, func(page []manifest.Object) error {
 			in.Named = page
 			return audit.judgePage(ctx, b, in)
 		})
-		if err != nil {
+		switch {
+		case apierrors.IsForbidden(err) && !guest:
+			audit.Warnings = append(audit.Warnings, fmt.Sprintf("you may not list %s: their templates are not judged", kind))
+		case err != nil:
 			return audit, err
 		}
 	}
 	return audit.sortResults(), nil
 }
 
-// OfFiles judges the VMs of files, and their VMIs without a VM, as OfCluster does.
+// Cluster reads objects of a cluster, and knows which kinds it serves.
+type Cluster interface {
+	client.Reader
+	RESTMapper() meta.RESTMapper
+}
+
+// OfFiles judges the objects of files, as OfCluster does.
 func OfFiles(ctx context.Context, b *workbench.Bench, in manifest.Inputs) (Audit, error) {
 	audit, err := newAudit(ctx, b, in)
 	if err != nil {
@@ -89,8 +119,12 @@ func OfFiles(ctx context.Context, b *workbench.Bench, in manifest.Inputs) (Audit
 			audit.Unjudged = append(audit.Unjudged, UnjudgedObject{Name: one.File(), Reason: one.Fault.Error()})
 		}
 	}
+	kinds, err := b.JudgedKinds()
+	if err != nil {
+		return audit, err
+	}
 	in.Named = slices.DeleteFunc(slices.Clone(in.Named), func(o manifest.Object) bool {
-		return o.Fault != nil || !slices.Contains(workbench.JudgedKinds, o.GetKind())
+		return o.Fault != nil || !slices.Contains(kinds, o.GroupVersionKind().GroupKind())
 	})
 	err = audit.judgePage(ctx, b, in)
 	return audit.sortResults(), err
@@ -125,7 +159,7 @@ func (a *Audit) judgePage(ctx context.Context, b *workbench.Bench, in manifest.I
 func (a *Audit) addViolations(r workbench.Reviewed) {
 	violation := Violation{Namespace: r.GetNamespace(), Kind: r.GetKind(), Name: r.GetName()}
 	fault := r.Fault
-	if fault == nil && r.Guest == nil {
+	if fault == nil && r.Guest == nil && !r.Carrier {
 		fault = r.Verdict.Errors.ToAggregate()
 	}
 	if fault != nil {

@@ -3,6 +3,7 @@ package policyaudit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,9 +24,20 @@ import (
 type pages struct {
 	client.Reader
 	vms       []unstructured.Unstructured
+	pools     []unstructured.Unstructured
 	calls     map[string]int
 	forbidden string
 }
+
+// RESTMapper serves VirtualMachinePools and no other kind with templates.
+func (*pages) RESTMapper() meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{poolKind.GroupVersion()})
+	mapper.Add(poolKind, meta.RESTScopeNamespace)
+	return mapper
+}
+
+// poolKind is a version of the kind that a later KubeVirt may serve.
+var poolKind = schema.GroupVersionKind{Group: "pool.kubevirt.io", Version: "v1", Kind: "VirtualMachinePool"}
 
 func (p *pages) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
 	p.calls[fmt.Sprintf("get %T", into)]++
@@ -39,7 +52,14 @@ func (p *pages) List(ctx context.Context, into client.ObjectList, options ...cli
 	list, untyped := into.(*unstructured.UnstructuredList)
 	var wanted client.ListOptions
 	wanted.ApplyOptions(options)
-	if !untyped || list.GetKind() != "VirtualMachineList" {
+	switch {
+	case untyped && list.GetKind() == "VirtualMachinePoolList":
+		list.Items = slices.Clone(p.pools)
+		if p.forbidden == "VirtualMachinePool" {
+			return apierrors.NewForbidden(schema.GroupResource{Resource: p.forbidden}, "", nil)
+		}
+		return nil
+	case !untyped || list.GetKind() != "VirtualMachineList":
 		return p.Reader.List(ctx, into, options...)
 	}
 	start := 0
@@ -84,6 +104,46 @@ func cluster(t *testing.T, texts ...string) *pages {
 		all = append(all, untyped(t, text))
 	}
 	return &pages{Reader: objects.New(known, all...), calls: map[string]int{}}
+}
+
+// TestAuditOfTemplates: a template that violates a policy is listed at its path in the object, a template of which nothing can be made is not, and a
+// user who may not list the kind is told.
+func TestAuditOfTemplates(t *testing.T) {
+	t.Parallel()
+	pool := "{apiVersion: pool.kubevirt.io/v1, kind: VirtualMachinePool, metadata: {name: %s, namespace: shop}, spec: {virtualMachineTemplate: {spec: " +
+		"{runStrategy: Always, template: {spec: {domain: {cpu: {cores: %s}, memory: {guest: 1Gi}, devices: {}}}}}}}}"
+	c := cluster(t, fewCores)
+	c.vms = []unstructured.Unstructured{*untyped(t, fmt.Sprintf(auditedVM, "one", "shop", "", 2))}
+	c.pools = []unstructured.Unstructured{*untyped(t, fmt.Sprintf(pool, "large", "4")), *untyped(t, fmt.Sprintf(pool, "small", "1")),
+		*untyped(t, fmt.Sprintf(pool, "broken", "many"))}
+	audit, err := OfCluster(t.Context(), &workbench.Bench{}, c, "")
+	if err != nil || audit.Judged != 4 || len(audit.Violations) != 1 || len(audit.Unjudged) > 0 {
+		t.Fatalf("%+v: %v", audit, err)
+	}
+	if v := audit.Violations[0]; v.Kind != "VirtualMachinePool" || v.Name != "large" || v.Policy != "few-cores" ||
+		v.Field != "spec.virtualMachineTemplate.spec.template.spec.domain.cpu.cores" {
+		t.Errorf("%+v", v)
+	}
+	c.forbidden = "VirtualMachinePool"
+	audit, err = OfCluster(t.Context(), &workbench.Bench{}, c, "")
+	if err != nil || audit.Judged != 1 || len(audit.Warnings) != 1 || !strings.Contains(audit.Warnings[0], "you may not list VirtualMachinePool.pool.kubevirt.io") {
+		t.Errorf("%+v: %v", audit, err)
+	}
+
+	in := manifest.Inputs{Reader: c.Reader, OfCluster: true}
+	for i := range c.pools {
+		in.Named = append(in.Named, manifest.Stored(&c.pools[i]))
+	}
+	whys, _, err := Explain(t.Context(), &workbench.Bench{}, in)
+	if err != nil || len(whys) != 3 {
+		t.Fatal(whys, err)
+	}
+	if say := whys[0].Policies[0]; say.Create != SayWarned || say.EditGuest != SayWarned || say.EditRest != SayNothing {
+		t.Errorf("a pool that violates a policy: %+v", say)
+	}
+	if say := whys[1].Policies[0]; say.Create != SayAllowed || say.EditGuest != SayAllowed || say.EditRest != SayNothing {
+		t.Errorf("a pool that does not: %+v", say)
+	}
 }
 
 func TestAudit(t *testing.T) {

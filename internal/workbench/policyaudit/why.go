@@ -47,14 +47,19 @@ type PolicyWhy struct {
 	Exceptions []string `json:"exceptions"`
 }
 
-// Explain returns what each policy says about the VMs and VMIs among the named objects. A VMI is not edited: it is only judged as it is created.
+// Explain returns what each policy says about the VMs, VMIs and objects with templates of them among the named objects. A VMI is not edited: it is only judged
+// as it is created. A template is judged when it is created or changed, each time as a create.
 func Explain(ctx context.Context, b *workbench.Bench, in manifest.Inputs) (all []Why, warnings []string, err error) {
 	policies, warnings, err := b.GuestPolicies(ctx, in)
 	if err != nil {
 		return nil, warnings, err
 	}
+	kinds, err := b.JudgedKinds()
+	if err != nil {
+		return nil, warnings, err
+	}
 	in.Named = slices.DeleteFunc(slices.Clone(in.Named), func(o manifest.Object) bool {
-		return o.Fault == nil && !slices.Contains(workbench.JudgedKinds, o.GetKind())
+		return o.Fault == nil && !slices.Contains(kinds, o.GroupVersionKind().GroupKind())
 	})
 	created, err := b.ReviewForAudit(ctx, in, false)
 	if err != nil {
@@ -74,7 +79,11 @@ func Explain(ctx context.Context, b *workbench.Bench, in manifest.Inputs) (all [
 			later = edited.Objects[i].Policies
 		}
 		for _, p := range policies {
-			why.Policies = append(why.Policies, whyPolicy(p.Name, now.Policies, later))
+			answer := whyPolicy(p.Name, now.Policies, later)
+			if now.Carrier {
+				answer.EditGuest, answer.EditRest = answer.Create, SayNothing
+			}
+			why.Policies = append(why.Policies, answer)
 		}
 		all = append(all, why)
 	}
