@@ -152,18 +152,20 @@ func words(values []string) string {
 
 const busesHead = `# Hardware: disk buses and interface models
 
-'make golden' writes this file from 'pkg/hardware'. [rules.md](rules.md) has the rules that refuse what is not here.
+'make golden' writes this file from 'pkg/hardware'. [rules.md](rules.md) contains the rules that refuse other buses and models.
 
 ## Disk buses
 
-Values of 'bus' in 'spec.domain.devices.disks[]'. The defaults are 'virtio' for disks and 'scsi' for CD-ROMs; on amd64 'sata' for both; 'scsi' for LUNs.
+Values of 'bus' in 'spec.domain.devices.disks[]'. On amd64, the default is 'sata' for disks and CD-ROMs. On other architectures, it is 'virtio' for disks
+and 'scsi' for CD-ROMs. The default for LUNs is 'scsi'.
 
 | bus | architectures | drives | controller has | hotplug | IO threads | read-only disks | block size | serial number |
 |---|---|---|---|---|---|---|---|---|
 `
 
 const modelsHead = `
-Hotplug is what the bus can do. IO threads are for 'dedicatedIOThread' and 'ioThreadsPolicy'. A guest sees the first bytes of a serial number.
+The column *hotplug* says whether a disk can be plugged into a running guest at this bus. The column *IO threads* says whether 'dedicatedIOThread' and
+'ioThreadsPolicy' have an effect. A guest sees only the first bytes of a serial number.
 
 ## Interface models
 

@@ -220,7 +220,7 @@ const effectsHead = `# Pods: overhead and fields
 
 ## Memory overhead
 
-What a pod requests besides the memory of the guest: the sum of these rows, multiplied by 'additionalGuestMemoryOverheadRatio'.
+In addition to the memory of the guest, a pod requests the sum of these rows, multiplied by 'additionalGuestMemoryOverheadRatio'.
 
 | what needs it | when | how much |
 |---|---|---|
@@ -229,8 +229,8 @@ What a pod requests besides the memory of the guest: the sum of these rows, mult
 const effectsFields = `
 ## Fields that pods do not serve
 
-Paths start at 'spec' of a VirtualMachineInstance. All other fields act as in [fields.md](fields.md). A field that is *refused* would make the guest another
-machine, or keep it from starting. One that is *warned of* has no effect.
+Paths start at 'spec' of a VirtualMachineInstance. All other fields act as in [fields.md](fields.md). Admission refuses a VM
+with a field that is *refused*: the field would change the guest's machine, or the guest could not start. A field that is *warned of* has no effect.
 
 | field | verdict | reason |
 |---|---|---|

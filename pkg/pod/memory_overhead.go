@@ -41,7 +41,7 @@ func Overhead() []Part {
 		{"bounce buffers of an encrypted guest", "launchSecurity.sev or snp", "256 MiB", bytesIf(guest.hasSEV, 256)},
 		{"probes that run a command in the pod", "a probe with exec or guestAgentPing", "100 MiB, and 10 MiB for each", guest.probeBytes},
 		{"no memory from elsewhere: the pod is Guaranteed", "dedicated CPUs, or requests that are the limits", "100 MiB", bytesIf(guest.isGuaranteed, 100)},
-		{"what the VMI asks for", "memory.reservedOverhead.addedOverhead", "as it says", guest.addedOverhead},
+		{"memory that the VMI requests itself", "memory.reservedOverhead.addedOverhead", "the value of the field", guest.addedOverhead},
 	}
 }
 

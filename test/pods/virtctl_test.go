@@ -101,7 +101,8 @@ var rows = []row{
 
 const virtctlHeading = `# virtctl
 
-What the commands of virtctl v1.9.0 for VMs and VMIs do with Kiln. A test of 'test/pods' runs each on a guest in a pod, and writes this page ('make golden').
+The table lists what the commands of virtctl v1.9.0 for VMs and VMIs do with Kiln. A test of 'test/pods' runs each command on a guest in a pod, and writes
+this page ('make golden').
 
 | command | with Kiln |
 |---|---|

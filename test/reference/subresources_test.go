@@ -12,8 +12,8 @@ import (
 
 const subresourcesHeading = `# Subresources
 
-Every subresource of KubeVirt 1.9, below '/apis/subresources.kubevirt.io/v1' and 'v1alpha3'. 'make golden' writes this page from the routes of
-'internal/subresource'. [subresources.md](../how-to/subresources.md) says what they mean, and who may call them.
+The tables list every subresource of KubeVirt 1.9, below '/apis/subresources.kubevirt.io/v1' and 'v1alpha3'. 'make golden' writes this page from the
+routes of 'internal/subresource'. [subresources.md](../how-to/subresources.md) explains the subresources, and who may call them.
 `
 
 // TestReferenceOfSubresources writes the page about subresources.
@@ -24,7 +24,7 @@ func TestReferenceOfSubresources(t *testing.T) {
 		title, column string
 		served        bool
 	}{{"Served", "what it does", true}, {"Not served: 501", "why", false}} {
-		fmt.Fprintf(&page, "\n## %s\n\n| of | subresource | verb | %s |\n|---|---|---|---|\n", part.title, part.column)
+		fmt.Fprintf(&page, "\n## %s\n\n| resource | subresource | verb | %s |\n|---|---|---|---|\n", part.title, part.column)
 		for _, row := range subresource.Table() {
 			if row.Served == part.served {
 				fmt.Fprintf(&page, "| %s | `%s` | %s | %s |\n", cmp.Or(row.Resource, "-"), row.Name, row.Verb, row.Doc)
