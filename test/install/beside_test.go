@@ -96,6 +96,15 @@ func (p plane) goneForGood(t *testing.T) {
 // definesKubeVirt applies the definitions of KubeVirt's kinds, without Kiln's label.
 func (p plane) definesKubeVirt(t *testing.T) {
 	t.Helper()
+	if out, err := p.run(kubeVirtDefinitions(t), p.Kubectl(), "apply", "--server-side", "-f", "-"); err != nil {
+		t.Fatal(out)
+	}
+	p.established(t)
+}
+
+// kubeVirtDefinitions returns the definitions of KubeVirt's kinds, without Kiln's label.
+func kubeVirtDefinitions(t *testing.T) string {
+	t.Helper()
 	all := kubeVirt
 	for id, object := range kustomized(t, "resources: [%[1]s/crds]\n") {
 		if !strings.HasSuffix(id, "kubevirt.io") {
@@ -108,10 +117,7 @@ func (p plane) definesKubeVirt(t *testing.T) {
 		}
 		all += "---\n" + string(document)
 	}
-	if out, err := p.run(all, p.Kubectl(), "apply", "--server-side", "-f", "-"); err != nil {
-		t.Fatal(out)
-	}
-	p.established(t)
+	return all
 }
 
 // definitions are KubeVirt's with what their metadata says of changes.
