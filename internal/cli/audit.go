@@ -27,10 +27,11 @@ func auditCommand(s *cmdutil.Session) *cobra.Command {
 		Long: "List the VMs, the VMIs without a VM, the instancetypes, preferences and presets that exist and would be refused by Kiln: in the\n" +
 			"namespace, with -A in the cluster, with -f in a dump, which is files of 'kubectl get -o yaml' or folders with such files.\n" +
 			"Kiln need not be installed, and rights to read are enough.\n\n" +
-			"An object is refused on a create, which restores it or replaces it; on a change of its spec; or on a start, when a\n" +
-			"controller creates the VMI of the VM. Updates of labels and annotations are not refused. Column KUBEVIRT says what KubeVirt\n" +
+			"CREATE counts objects that are refused on a create, which restores or replaces them; CHANGE, on a change of their spec; START,\n" +
+			"when a controller creates the VMI of the VM. Updates of labels and annotations are not refused. KUBEVIRT says what KubeVirt 1.9\n" +
 			"does with objects that break the rule: it refuses all of them, only the VMI, only some, or it admits them.\n\n" +
-			"The exit status is 0 if nothing would be refused, 1 if something would, and 2 if something cannot be read or judged.",
+			"The exit status is 0 if nothing would be refused, 1 if something would, and 2 if something cannot be read or judged completely.\n" +
+			"A file has at most 64 MiB: split a larger dump into a folder of files.",
 		Example: "  kubectl kiln audit -A\n" +
 			"  kubectl get kubevirt,namespace,vm,vmi,vmipreset,vmf,vmcf,vmp,vmcp,controllerrevision -A -o yaml > dump.yaml\n" +
 			"  kubectl kiln audit -f dump.yaml --runtime kubevirt -o json | jq -r '.objects[] | [.namespace, .name] | @tsv'",
@@ -87,7 +88,7 @@ func (o *auditRun) printAudit(a *audit.Audit) (outcome error) {
 	if len(a.Objects) > 0 {
 		outcome = cmdutil.ErrRejected
 	}
-	if len(a.Unjudged) > 0 {
+	if len(a.Unjudged)+len(a.Incomplete) > 0 {
 		outcome = cmdutil.ErrUnanswered
 	}
 	if o.Documents {
@@ -162,8 +163,8 @@ func (o *auditRun) printCounts(a *audit.Audit) {
 		say("error: %s", reason)
 	}
 	if n := len(a.Incomplete); n > 0 {
-		say("%s to an instancetype or preference that was not found, and the rules that need it did not judge them, for example %s",
-			countText(n, "VM refers", "VMs refer"), a.Incomplete[0])
+		say("error: %s to an instancetype or preference that was not found, and the rules that need it were not applied, for example %s. For a dump, name the "+
+			"file of the missing object with a further -f", countText(n, "VM refers", "VMs refer"), a.Incomplete[0])
 	}
 	for _, n := range a.Namespaces {
 		say("namespace %s has label kilnvm.io/admission: %s", n.Name, n.Admission)
@@ -173,7 +174,7 @@ func (o *auditRun) printCounts(a *audit.Audit) {
 		judged += n
 	}
 	by := a.ByKubeVirt()
-	say("%s judged, %d would be refused by %s: KubeVirt refuses %d of these as well, %d when the VM starts, some of %d, and admits %d",
+	say("%s judged, %d would be refused by %s. Of these, KubeVirt refuses %d, refuses %d when the VM starts, may refuse %d, and admits %d",
 		cmdutil.Counted(judged, "object"), len(a.Objects), cmdutil.Counted(len(a.Rules), "rule"),
 		by[validate.KubeVirtRefuses], by[validate.KubeVirtRefusesVMI], by[validate.KubeVirtRefusesSome], by[validate.KubeVirtAdmits])
 }

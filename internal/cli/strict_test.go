@@ -12,7 +12,7 @@ const pool = "apiVersion: export.kubevirt.io/v1beta1\nkind: VirtualMachineExport
 // TestNamesThatAreNotThere: the message names the most similar name, and --strict makes it a rejection at the field.
 func TestNamesThatAreNotThere(t *testing.T) {
 	t.Parallel()
-	const absent = "is not among the files: name a catalog with --catalog"
+	const absent = "is not among the files of -f and --catalog"
 	sizes := func(names ...string) (all string) {
 		for _, name := range names {
 			all += strings.Replace(size, "name: medium", "name: "+name, 1) + "---\n"

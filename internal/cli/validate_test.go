@@ -139,7 +139,7 @@ func TestBrokenYAML(t *testing.T) {
 func TestASizeThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	_, file := write(t, vm)
-	const warning = "Warning: VirtualMachine shop/web: VirtualMachineClusterInstancetype 'medium' is not among the files: name a catalog with --catalog"
+	const warning = "Warning: VirtualMachine shop/web: VirtualMachineClusterInstancetype 'medium' is not among the files of -f and --catalog"
 	if got := call(t, "", "validate", "-f", file); got.err != nil || !strings.Contains(got.errOut, warning) {
 		t.Errorf("validate: %v\n%s", got.err, got.errOut)
 	}

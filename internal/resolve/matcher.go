@@ -171,7 +171,7 @@ func (r Resolver) currentObject(ctx context.Context, ref *reference, resolution 
 		}
 		problem := "does not exist; the VM cannot start until it does"
 		if r.OfFiles {
-			problem = "is not among the files: name a catalog with --catalog"
+			problem = "is not among the files of -f and --catalog"
 		}
 		resolution.warnMissing(ref.missingObject(), "%s '%s'%s %s", ref.pinKind.Canonical(ref.kind), nearest.Short(ref.name), ref.inNamespace(), problem)
 	}

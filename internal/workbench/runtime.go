@@ -12,7 +12,7 @@ import (
 
 // Values of --runtime besides the values of config.Runtime.
 const (
-	// RuntimeAuto means KubeVirt if the inputs or the cluster have its virt-controller. Otherwise Kiln runs the guests, and it is not known how.
+	// RuntimeAuto means KubeVirt if its version is given, or if the inputs or the cluster contain it. Otherwise Kiln runs the guests, and it is not known how.
 	RuntimeAuto     = "auto"
 	RuntimeKubeVirt = "kubevirt"
 )
@@ -21,8 +21,9 @@ const (
 var Runtimes = []string{RuntimeAuto, RuntimeKubeVirt, string(config.RuntimePod), string(config.RuntimeNode)}
 
 // RuntimeUsage is the help text of --runtime.
-const RuntimeUsage = "what runs the guests: 'kubevirt'; 'pod', a pod of Kiln for each VMI; 'node', Kiln on bare machines; or 'auto': KubeVirt where its " +
-	"virt-controller is deployed. Without it, 'auto' warns of what no pod starts, and 'pod' rejects it"
+const RuntimeUsage = "what runs the guests: 'kubevirt'; 'pod', a pod of Kiln for each VMI; 'node', Kiln on bare machines; 'auto', KubeVirt if " +
+	"--kubevirt-version is given or the cluster or the files contain KubeVirt, and otherwise Kiln. 'auto' only warns of VMs that no pod of Kiln can run, " +
+	"and 'pod' rejects them"
 
 // runtimeOf returns what a value of --runtime means: the value of installed.RunsGuests, and how Kiln runs guests.
 func runtimeOf(value string) (guests string, runtime config.Runtime, err error) {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -45,6 +46,13 @@ func (b *Bench) Configuration(ctx context.Context, in manifest.Inputs) (clusterc
 	runs, more, err := b.kubeVirtGuests(ctx, in)
 	if err != nil {
 		return read, warnings, err
+	}
+	if _, runtime, _ := runtimeOf(b.Runtime); runtime != "" && b.KubeVirtVersion != 0 {
+		return read, warnings, fmt.Errorf("--kubevirt-version has an effect only if KubeVirt runs the guests, and --runtime is '%s'", b.Runtime)
+	}
+	if nearest := b.KubeVirtVersion.Nearest(); b.KubeVirtVersion != 0 && b.KubeVirtVersion != nearest {
+		more = append(more, fmt.Sprintf("--kubevirt-version is %s, and Kiln knows %s to %s: the rules of %s apply", b.KubeVirtVersion, config.Oldest, config.Newest,
+			nearest))
 	}
 	if runs {
 		assumed := read.Limits.Assumed
@@ -79,17 +87,23 @@ func (b *Bench) WithRuntime(cluster config.Cluster) (config.Cluster, error) {
 	return cluster, err
 }
 
-// kubeVirtGuests reports whether KubeVirt runs guests: according to Runtime, otherwise whether the inputs or the cluster have KubeVirt's virt-controller. If
-// the user may not read it, the result is false, with a warning.
+// kubeVirtGuests reports whether KubeVirt runs guests: according to Runtime and KubeVirtVersion, otherwise whether the inputs or the cluster have KubeVirt's
+// virt-controller. Among files, a KubeVirt object with the status of virt-operator is enough. If the user may not read it, the result is false, with a warning.
 func (b *Bench) kubeVirtGuests(ctx context.Context, in manifest.Inputs) (bool, []string, error) {
 	if known := b.kubevirt; known != nil {
 		return *known, nil, nil
 	}
 	guests, _, err := runtimeOf(b.Runtime)
+	if guests == installed.Auto && b.KubeVirtVersion != 0 {
+		return true, nil, nil
+	}
 	if err != nil || guests == installed.Auto && in.Reader == nil {
 		return false, nil, err
 	}
 	runs, err := installed.RunsGuests(ctx, guests, in.Reader)
+	if err == nil && !runs && guests == installed.Auto && !in.OfCluster {
+		runs, err = operatedKubeVirt(ctx, in.Reader)
+	}
 	var warnings []string
 	if apierrors.IsForbidden(err) {
 		warnings = b.forbiddenWarning("whether KubeVirt runs guests cannot be read, so Kiln is assumed to run them; otherwise use --runtime kubevirt: %v", err)
@@ -99,6 +113,14 @@ func (b *Bench) kubeVirtGuests(ctx context.Context, in manifest.Inputs) (bool, [
 		b.kubevirt = &runs
 	}
 	return runs, warnings, err
+}
+
+// operatedKubeVirt reports whether files contain a KubeVirt object whose status virt-operator has written. Kiln also reads its configuration from KubeVirt
+// objects, which have no such status.
+func operatedKubeVirt(ctx context.Context, files client.Reader) (bool, error) {
+	var list v1.KubeVirtList
+	err := files.List(ctx, &list)
+	return slices.ContainsFunc(list.Items, func(of v1.KubeVirt) bool { return of.Status.ObservedKubeVirtVersion != "" }), err
 }
 
 // kubeVirtConfiguration returns the configuration without a FrontendProfile.
@@ -123,7 +145,7 @@ func (b *Bench) readConfiguration(ctx context.Context, reader client.Reader) (cl
 		return read, warnings, nil
 	}
 	var warnings []string
-	if b.Config != "" { // the webhook logs the warnings about the KubeVirt object
+	if b.Config != "" { // the webhook logs the warnings about the KubeVirt object of the cluster
 		for _, warning := range read.Warnings {
 			warnings = append(warnings, b.Config+": "+warning)
 		}

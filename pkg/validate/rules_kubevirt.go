@@ -23,7 +23,7 @@ func KubeVirtOn(rule string) KubeVirtVerdict {
 		return own.KubeVirt
 	}
 	switch rule { // the rules of packages pkg/admit, pkg/instancetype, internal/resolve
-	case "vm/instancetype-conflict", "vm/inference":
+	case "vm/instancetype-conflict", "vm/inference", "request/unreadable": // virt-api cannot decode the last one
 		return KubeVirtRefuses
 	case "vm/preference-requirement":
 		return KubeVirtRefusesSome

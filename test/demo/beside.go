@@ -165,9 +165,25 @@ func (b *besideKubeVirt) install(ctx context.Context) error {
 				refused)
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
-			return fmt.Errorf("Kiln's pods are not ready: %w", err) //nolint:staticcheck // a name
+			return fmt.Errorf("Kiln's pods are not ready: %w\n%s", err, b.podStates(ctx)) //nolint:staticcheck // a name
 		}
 	}
+}
+
+// podStates returns the states of Kiln's pods, and the last lines of their logs.
+func (b *besideKubeVirt) podStates(ctx context.Context) string {
+	states, err := b.kubectl(ctx, "", "get", "pods", "--namespace", system)
+	if err != nil {
+		return err.Error()
+	}
+	for _, deployment := range []string{"kiln-controller", "kiln-webhook"} {
+		lines, err := b.kubectl(ctx, "", "logs", "--namespace", system, "deployment/"+deployment, "--all-pods", "--prefix", "--tail=5")
+		if err != nil {
+			lines = err.Error()
+		}
+		states += lines
+	}
+	return states
 }
 
 // pullError returns the message of a pod whose node cannot pull the image. It is empty if no pod has such a message.

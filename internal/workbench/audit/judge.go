@@ -27,15 +27,15 @@ type auditor struct {
 	bench *workbench.Bench
 	in    manifest.Inputs
 	rules map[string]*Rule
-	// seen are the objects that were judged: a dump may have an object in several files.
-	seen map[string]bool
+	// seen are the objects that were judged, with their versions: a dump may have an object in several files.
+	seen map[string]string
 }
 
 // maxFindings is how many findings of one object are kept. A hostile object may have a thousand.
 const maxFindings = 20
 
 func newAuditor(b *workbench.Bench, in manifest.Inputs) *auditor {
-	return &auditor{bench: b, in: in, rules: map[string]*Rule{}, seen: map[string]bool{}, Audit: &Audit{
+	return &auditor{bench: b, in: in, rules: map[string]*Rule{}, seen: map[string]string{}, Audit: &Audit{
 		Judged: map[string]int{}, Rules: []Rule{}, Objects: []Object{}, Incomplete: []string{}, Namespaces: []Namespace{},
 		Unjudged: []Unjudged{}, Warnings: []string{},
 	}}
@@ -44,9 +44,18 @@ func newAuditor(b *workbench.Bench, in manifest.Inputs) *auditor {
 // judgePage judges some objects, and adds the results. VMs that would be refused as a create are judged twice more: as an update, and as the VMI of a start.
 func (a *auditor) judgePage(ctx context.Context, page []manifest.Object) error {
 	page = slices.DeleteFunc(page, func(o manifest.Object) bool {
-		again := o.Fault == nil && a.seen[o.Name()]
-		a.seen[o.Name()] = true
-		return again || o.Fault == nil && o.MadeByVM()
+		if o.Fault != nil {
+			return false
+		}
+		version := string(o.GetUID()) + " " + o.GetResourceVersion()
+		was, again := a.seen[o.Name()]
+		if again && (was != version || version == " ") {
+			a.Warnings = append(a.Warnings, o.Name()+" is there more than once: only the first one was judged. Audit the dumps of several clusters one by one")
+		}
+		if !again {
+			a.seen[o.Name()] = version
+		}
+		return again || o.MadeByVM()
 	})
 	for i := range page {
 		// A stored VM is judged as its owner would create it again. A stored VMI has fields that only controllers write.
@@ -63,6 +72,9 @@ func (a *auditor) judgePage(ctx context.Context, page []manifest.Object) error {
 			continue
 		}
 		vms = append(vms, r.Object)
+		if r.Unknown { // it does not start
+			continue
+		}
 		start, owner, err := startOf(r)
 		if err != nil {
 			return err
