@@ -40,7 +40,7 @@ function relink(md) {
 export default {
   base: './', // the site works below any path
   title: 'Kiln',
-  description: 'Keeps a KubeVirt VM on the same virtual hardware, and shows before kubectl apply which machine a manifest boots.',
+  description: 'Keeps disks and interfaces of a KubeVirt VM in place after most edits, and shows before kubectl apply which machine a manifest boots.',
   outDir: './dist',
   srcDir: './pages',
   rewrites: { 'README.md': 'index.md', ':path(.*)/README.md': ':path/index.md' },
