@@ -174,8 +174,12 @@ func (o *auditRun) printCounts(a *audit.Audit) {
 		judged += n
 	}
 	by := a.ByKubeVirt()
-	say("%s judged, %d would be refused by %s. Of these, KubeVirt refuses %d, refuses %d when the VM starts, may refuse %d, and admits %d",
-		cmdutil.Counted(judged, "object"), len(a.Objects), cmdutil.Counted(len(a.Rules), "rule"),
+	rules := ""
+	if a.KubeVirt != "" {
+		rules = " by the rules of Kiln beside KubeVirt " + a.KubeVirt
+	}
+	say("%s judged%s, %d would be refused by %s. Of these, KubeVirt refuses %d, refuses %d when the VM starts, may refuse %d, and admits %d",
+		cmdutil.Counted(judged, "object"), rules, len(a.Objects), cmdutil.Counted(len(a.Rules), "rule"),
 		by[validate.KubeVirtRefuses], by[validate.KubeVirtRefusesVMI], by[validate.KubeVirtRefusesSome], by[validate.KubeVirtAdmits])
 }
 

@@ -47,6 +47,15 @@ func (r Reading) BesideKubeVirt(version config.Version) config.Cluster {
 	return clusterOf(r.object, version)
 }
 
+// VersionWarnings returns a warning if Kiln does not know the version of KubeVirt that the cluster runs.
+func (r Reading) VersionWarnings() []string {
+	if r.object == nil {
+		return nil
+	}
+	_, warnings := versionOf(r.object)
+	return warnings
+}
+
 // versionOf returns the version of KubeVirt that virt-operator has installed, and a warning if Kiln does not know the version. The version is 0 if
 // virt-operator has written none. Only virt-operator writes this status; labels and images of Deployments have the versions of the products that ship KubeVirt.
 func versionOf(object *v1.KubeVirt) (config.Version, []string) {

@@ -7,16 +7,32 @@ import (
 	"strings"
 
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // defaultClassAnnotation marks a default StorageClass. Source: storage.k8s.io, IsDefaultStorageClassAnnotation of Kubernetes.
 const defaultClassAnnotation = "storageclass.kubernetes.io/is-default-class"
 
 // watchClasses makes the default StorageClass of the cluster the class of guest states (config.Pods.StateClass) if vmStateStorageClass is empty, as in
-// KubeVirt. It does nothing unless guests run in pods: beside KubeVirt the process lacks the right to watch StorageClasses.
+// KubeVirt. It does nothing unless guests run in pods: beside KubeVirt the process lacks the right to watch StorageClasses. Trap: without the right, a watch
+// never syncs, and the manager waits for it for ever before it starts anything. Kiln's manifests for KubeVirt's clusters may be applied before KubeVirt.
 func (w *Watcher) watchClasses(ctx context.Context) error {
-	if !w.Now().Limits.RunsInPods() {
+	if w.classes.Load() != nil || !w.Now().Limits.RunsInPods() {
 		return nil
+	}
+	if w.Live != nil {
+		err := w.Live.List(ctx, &storagev1.StorageClassList{}, client.Limit(1))
+		if apierrors.IsForbidden(err) {
+			if !w.noClasses {
+				w.Log.Info("the default StorageClass is not known, because this process may not read StorageClasses", "reason", err.Error())
+			}
+			w.noClasses = true
+			return nil
+		}
+		if err != nil {
+			return err
+		}
 	}
 	kind := storagev1.SchemeGroupVersion.WithKind("StorageClass")
 	return w.watchKind(ctx, watchedKind{&storagev1.StorageClass{}, kind, &w.classes, w.readClasses})

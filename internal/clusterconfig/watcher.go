@@ -41,7 +41,9 @@ type Watcher struct {
 
 	Cache  cache.Cache
 	Mapper meta.RESTMapper
-	Log    logr.Logger
+	// Live finds out whether this process may read StorageClasses; nil if it may.
+	Live client.Reader
+	Log  logr.Logger
 
 	// Runtime is how guests run if KubeVirt does not run them. It must be set before FollowKubeVirt. It is in force once it is known that KubeVirt does not run
 	// them, because a VM that no pod starts is refused then.
@@ -66,6 +68,8 @@ type Watcher struct {
 	known []v1alpha1.FrontendProfile
 	// defaultClass is the name of the default StorageClass, empty if the cluster has none.
 	defaultClass string
+	// noClasses reports that it was logged that this process may not read StorageClasses.
+	noClasses bool
 	// tlsChanged is closed when TLS of read changes; nil until somebody asks.
 	tlsChanged chan struct{}
 }

@@ -63,7 +63,7 @@ func (p *Process) NewEngine(ctx context.Context, file string, o ctrl.Options) (*
 	}
 	e.Configuration = &clusterconfig.Watcher{
 		File: file, FrontendProfiles: true, Installation: config.Installation{Kiln: p.Namespace, KubeVirt: p.KubeVirtNamespace},
-		Cache: mgr.GetCache(), Mapper: mgr.GetRESTMapper(), Log: ctrl.Log.WithName("configuration"),
+		Cache: mgr.GetCache(), Mapper: mgr.GetRESTMapper(), Live: e.Live, Log: ctrl.Log.WithName("configuration"),
 	}
 	e.Resolver = resolve.Resolver{Cached: mgr.GetCache(), Live: e.Live, Memo: resolve.NewMemo()}
 	if err := e.Configuration.Load(ctx); err != nil {

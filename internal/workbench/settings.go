@@ -54,6 +54,9 @@ func (b *Bench) Configuration(ctx context.Context, in manifest.Inputs) (clusterc
 		more = append(more, fmt.Sprintf("--kubevirt-version is %s, and Kiln knows %s to %s: the rules of %s apply", b.KubeVirtVersion, config.Oldest, config.Newest,
 			nearest))
 	}
+	if runs && !in.OfCluster && b.KubeVirtVersion == 0 { // the webhook logs the warning about the KubeVirt object of the cluster
+		more = append(more, read.VersionWarnings()...)
+	}
 	if runs {
 		assumed := read.Limits.Assumed
 		read.Cluster = read.BesideKubeVirt(b.KubeVirtVersion)

@@ -27,6 +27,8 @@ import (
 type Audit struct {
 	// Judged is the number of objects that were judged, by kind. VMIs that VMs have created are not judged, because their VMs are.
 	Judged map[string]int `json:"judged"`
+	// KubeVirt is the version of KubeVirt whose rules and defaults apply, such as v1.8; empty if Kiln runs the guests.
+	KubeVirt string `json:"kubeVirt,omitempty"`
 	// Rules are the rules that refuse an object, with what they refuse.
 	Rules []Rule `json:"rules"`
 	// Objects are the objects that would be refused.
@@ -111,7 +113,7 @@ var kinds = []schema.GroupVersionKind{
 func OfCluster(ctx context.Context, b *workbench.Bench, cluster client.Reader, namespace string) (*Audit, error) {
 	reader := objects.Served{Reader: objects.Remember(cluster)}
 	a := newAuditor(b, manifest.Inputs{Reader: reader, OfCluster: true})
-	if err := a.readPolicies(ctx); err != nil {
+	if err := a.readSettings(ctx); err != nil {
 		return a.sortedAudit(), err
 	}
 	served := false
@@ -139,7 +141,7 @@ func OfCluster(ctx context.Context, b *workbench.Bench, cluster client.Reader, n
 // OfDump audits the objects of files.
 func OfDump(ctx context.Context, b *workbench.Bench, dump *manifest.Dump) (*Audit, error) {
 	a := newAuditor(b, dump.Inputs)
-	if err := a.readPolicies(ctx); err != nil {
+	if err := a.readSettings(ctx); err != nil {
 		return a.sortedAudit(), err
 	}
 	judged := slices.DeleteFunc(slices.Clone(dump.Named), func(o manifest.Object) bool {
@@ -156,9 +158,17 @@ func OfDump(ctx context.Context, b *workbench.Bench, dump *manifest.Dump) (*Audi
 	return a.sortedAudit(), a.readNamespaces(ctx, dump.Reader, "")
 }
 
-// readPolicies reads the GuestPolicies once, with the warnings about them.
-func (a *auditor) readPolicies(ctx context.Context) error {
-	_, warnings, err := a.bench.GuestPolicies(ctx, a.in)
+// readSettings reads the configuration and the GuestPolicies once, with the warnings about them.
+func (a *auditor) readSettings(ctx context.Context) error {
+	configuration, warnings, err := a.bench.Configuration(ctx, a.in)
+	a.Warnings = append(a.Warnings, warnings...)
+	if err != nil {
+		return err
+	}
+	if configuration.Limits.KubeVirtGuests {
+		a.KubeVirt = configuration.Limits.Version.Nearest().String()
+	}
+	_, warnings, err = a.bench.GuestPolicies(ctx, a.in)
 	a.Warnings = append(a.Warnings, warnings...)
 	return err
 }
