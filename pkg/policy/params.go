@@ -27,8 +27,34 @@ func (p *Policy) Params() (*v1alpha1.GuestPolicyParamKind, *v1alpha1.GuestPolicy
 	return p.spec.ParamKind, p.spec.ParamRef
 }
 
-// errNoParams is the failure of a policy whose params do not exist, if its parameterNotFoundAction is Deny.
-var errNoParams = errors.New("spec.paramRef selects no object, and its parameterNotFoundAction is Deny")
+// noParamsError is the failure of a policy whose params do not exist, if its parameterNotFoundAction is Deny. Two of them are the same error if their texts
+// are the same, see Failure.SameAs.
+type noParamsError struct {
+	kind, name, namespace string
+	// judged is the namespace of the object, in which the params of a namespaced kind are if paramRef has no namespace.
+	judged string
+}
+
+func (e noParamsError) Error() string {
+	text := "spec.paramRef: there is no " + e.kind
+	if e.name != "" {
+		text += " '" + e.name + "'"
+	} else {
+		text += " with the labels of its selector"
+	}
+	if e.namespace != "" {
+		text += " in namespace '" + e.namespace + "'"
+	} else {
+		text += " for an object of namespace '" + e.judged + "'"
+	}
+	return text + ", and its parameterNotFoundAction is Deny"
+}
+
+// noParams returns the error of a policy whose params do not exist for an object of a namespace.
+func (p *Policy) noParams(namespace string) error {
+	ref := p.spec.ParamRef
+	return noParamsError{p.spec.ParamKind.Kind, ref.Name, ref.Namespace, namespace}
+}
 
 // params returns the params with which the policy judges an object: one that is nil if the policy has none, and none if the policy does not judge the object.
 func (p *Policy) params(r *Request) ([]*unstructured.Unstructured, error) {
@@ -43,7 +69,7 @@ func (p *Policy) params(r *Request) ([]*unstructured.Unstructured, error) {
 	case err != nil:
 		return nil, fmt.Errorf("spec.paramRef: %w", err)
 	case len(found) == 0 && p.spec.ParamRef.ParameterNotFoundAction != v1alpha1.PolicyAllowNotFound:
-		return nil, errNoParams
+		return nil, p.noParams(r.Object.GetNamespace())
 	case len(found) > mostParams:
 		return nil, fmt.Errorf("spec.paramRef: it selects %d objects, at most %d may judge one VM: select fewer by labels", len(found), mostParams)
 	}

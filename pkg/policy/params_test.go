@@ -139,7 +139,7 @@ func TestJudgeWithParams(t *testing.T) {
 		{"one that the expressions cannot read", ofConfigMaps, returning(nil, of("a", "many")),
 			[]string{"GuestPolicy 'p' with ConfigMap shop/a failed: spec.validations[0].expression"}, 1, "many"},
 		{"none, and Allow", ofConfigMaps, returning(nil), nil, 0, ""},
-		{"none, and Deny", required, returning(nil), []string{"GuestPolicy 'p' failed: spec.paramRef selects no object"}, 1, ""},
+		{"none, and Deny", required, returning(nil), []string{"GuestPolicy 'p' failed: spec.paramRef: there is no "}, 1, ""},
 		{"none, Deny and Ignore", required + ", failurePolicy: Ignore", returning(nil), nil, 1, ""},
 		{"unreadable ones", ofConfigMaps, returning(errors.New("forbidden")), []string{"GuestPolicy 'p' failed: spec.paramRef: forbidden"}, 1, ""},
 		{"no source", ofConfigMaps, nil, []string{"cannot be read here"}, 1, ""},
