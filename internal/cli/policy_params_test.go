@@ -56,7 +56,7 @@ func TestParamsOfFiles(t *testing.T) {
 		{"a param in the namespace of the VM", []string{cores, limited, limit}, 1, refused},
 		{"with its definition", []string{cores, limited, limit, definition}, 1, refused},
 		{"a larger limit", []string{cores, limited, strings.Replace(limit, "cores: 1", "cores: 4", 1)}, 0, "is accepted"},
-		{"a param in another namespace", []string{cores, limited, elsewhere}, 1, "GuestPolicy 'limited' failed: spec.paramRef: there is no ConfigMap '"},
+		{"a param in another namespace", []string{cores, limited, elsewhere}, 1, "GuestPolicy 'limited' failed: spec.paramRef: there is no Limits 'limits'"},
 		{"a policy that names the namespace", []string{cores, shared, elsewhere}, 1, "with Limits shared/limits: at most 1"},
 		{"a kind without namespaces", []string{cores, limited, cluster, elsewhere}, 1, "at most 1"},
 		{"a kind without namespaces, and a namespace", []string{cores, shared, cluster, limit}, 1, "has no namespaces: remove spec.paramRef.namespace"},

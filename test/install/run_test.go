@@ -16,7 +16,7 @@ import (
 )
 
 // TestRunInACluster: with KUBECONFIG and REGISTRY, 'make run' pushes an image, installs Kiln in pods beside the cluster's KubeVirt, judges only its own
-// namespace, and at Ctrl-C leaves the cluster as it was. KubeVirt's definitions and its object are there, and none of its programs.
+// namespace, and at Ctrl-C leaves the cluster as it was. KubeVirt's definitions, its object and its Deployment are there, and none of its programs runs.
 func TestRunInACluster(t *testing.T) {
 	t.Parallel()
 	node.Require(t)
@@ -38,6 +38,8 @@ func TestRunInACluster(t *testing.T) {
 	}
 	u.run("kubectl apply --server-side -f " + definitions + " && kubectl wait --for=condition=Established crd --all && kubectl create namespace cnv")
 	u.run(`kubectl create -f - <<< '{"apiVersion": "kubevirt.io/v1", "kind": "KubeVirt", "metadata": {"name": "kubevirt", "namespace": "cnv"}}'`)
+	// A Deployment without replicas counts: somebody may scale it up.
+	u.run("kubectl create deployment virt-controller -n cnv --image=registry.example/virt-controller --replicas=0")
 	before := u.run(listOfAll)
 
 	demo := filepath.Join(t.TempDir(), "demo")
