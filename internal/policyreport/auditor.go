@@ -59,6 +59,8 @@ type Auditor struct {
 	// found reports that the cluster serves reports, and that the reports of an earlier leader are known. looked is when that was last tried.
 	found  bool
 	looked time.Time
+	// forbidden reports that it was logged that this process may not read reports.
+	forbidden bool
 	// overview are the results of the ClusterReport as it was compared last, and compared is when that was.
 	overview []openreports.ReportResult
 	compared time.Time

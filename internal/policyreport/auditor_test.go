@@ -20,6 +20,7 @@ import (
 	openreports "github.com/openreports/reports-api/apis/openreports.io/v1alpha1"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -73,8 +74,17 @@ func newAudit(t *testing.T, objects ...client.Object) *auditTest {
 			}
 			return c.List(ctx, list, options...)
 		},
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if _, isReport := object.(*openreports.Report); isReport && a.notServed {
+				return apierrors.NewNotFound(openreports.Resource("reports"), key.Name)
+			}
+			return c.Get(ctx, key, object, options...)
+		},
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
 			wrote("create", object)
+			if a.notServed {
+				return apierrors.NewNotFound(openreports.Resource("reports"), "")
+			}
 			return c.Create(ctx, object, options...)
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
@@ -290,6 +300,15 @@ func TestFaults(t *testing.T) {
 	}
 	a.notServed = false
 	a.same("installed later", strings.Join(a.round(lookInterval), ", "), "create shop, create test, create")
+
+	a.notServed = true // the definitions are removed, and installed again
+	a.edit("shop", "b", 3)
+	a.same("removed", strings.Join(a.round(interval), ", "), "create shop")
+	a.notServed = false
+	a.round(interval)
+	a.same("again", strings.Join(a.round(lookInterval), ", "), "")
+	a.edit("shop", "b", 4)
+	a.round(interval)
 
 	a.edit("shop", "b", 1)
 	a.edit("test", "c", 1)

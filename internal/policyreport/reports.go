@@ -14,6 +14,7 @@ import (
 	openreports "github.com/openreports/reports-api/apis/openreports.io/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,11 +44,17 @@ func (a *Auditor) findReports(ctx context.Context) error {
 	reports := &metav1.PartialObjectMetadataList{}
 	reports.SetGroupVersionKind(openreports.SchemeGroupVersion.WithKind("ReportList"))
 	err := a.Live.List(ctx, reports, client.MatchingLabels{labelManagedBy: source})
-	if meta.IsNoMatchError(err) {
+	switch {
+	case apierrors.IsForbidden(err):
+		if !a.forbidden {
+			a.Log.Info("no reports of OpenReports are written, because this process may not read them", "reason", err.Error())
+		}
+		a.forbidden, a.looked = true, now
+		return nil
+	case isUnserved(err):
 		a.looked = now
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	for _, report := range reports.Items {
@@ -66,6 +73,20 @@ func (a *Auditor) findReports(ctx context.Context) error {
 	return nil
 }
 
+// isUnserved reports whether an error says that the API server does not serve a kind. After the removal of a definition it answers 404 while the client still
+// knows the kind.
+func isUnserved(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
+
+// create creates a report. If the kind, or the namespace, is gone, it is looked for again later.
+func (a *Auditor) create(ctx context.Context, report client.Object) error {
+	err := a.Client.Create(ctx, report)
+	if isUnserved(err) {
+		a.found, a.looked = false, a.Now()
+		return nil
+	}
+	return err
+}
+
 // limits say which results a report lists.
 func limits() *openreports.ReportConfiguration {
 	return &openreports.ReportConfiguration{Limits: openreports.Limits{MaxResults: mostResults,
@@ -81,7 +102,7 @@ func (a *Auditor) writeReport(ctx context.Context, found *findings) error {
 		return a.deleteReport(ctx, found.namespace)
 	}
 	stored, err := objects.GetOrNil(ctx, a.Live, client.ObjectKey{Namespace: found.namespace, Name: reportName}, &openreports.Report{})
-	if err != nil {
+	if err != nil && !isUnserved(err) {
 		return err
 	}
 	next := &openreports.Report{ObjectMeta: metav1.ObjectMeta{Namespace: found.namespace, Name: reportName}}
@@ -94,7 +115,7 @@ func (a *Auditor) writeReport(ctx context.Context, found *findings) error {
 	next.ScopeSelector = nil
 	next.Results = a.withTimes(found.list(), next.Results)
 	if stored == nil {
-		return a.Client.Create(ctx, next)
+		return a.create(ctx, next)
 	}
 	if equality.Semantic.DeepEqual(stored, next) {
 		return nil
@@ -190,7 +211,7 @@ func (a *Auditor) writeClusterReport(ctx context.Context) error {
 		return nil
 	}
 	stored, err := objects.GetOrNil(ctx, a.Live, client.ObjectKey{Name: reportName}, &openreports.ClusterReport{})
-	if err != nil {
+	if err != nil && !isUnserved(err) {
 		return err
 	}
 	overview := slices.Clone(results)
@@ -206,7 +227,7 @@ func (a *Auditor) writeClusterReport(ctx context.Context) error {
 	case len(results) == 0:
 		err = client.IgnoreNotFound(a.Client.Delete(ctx, next))
 	case stored == nil:
-		err = a.Client.Create(ctx, next)
+		err = a.create(ctx, next)
 	case !equality.Semantic.DeepEqual(stored, next):
 		err = objects.Patch(ctx, a.Client, next, stored)
 	}
