@@ -203,22 +203,28 @@ func (b *besideKubeVirt) pullError(ctx context.Context) string {
 	return ""
 }
 
-// create creates the namespace that is judged, and the objects of the demo. The API server may take seconds until it asks a new webhook.
+// create creates the namespace that is judged, the instancetype, and the VM as soon as Kiln judges it: the API server may take seconds until it asks a new
+// webhook.
 func (b *besideKubeVirt) create(ctx context.Context) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: demoNamespace, Labels: map[string]string{"kilnvm.io/admission": "enabled"}}}
 	if _, err := b.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 		return err
 	}
+	size, vm, _ := strings.Cut(string(besideObjects), "---\n")
+	if _, err := b.kubectl(ctx, size, "create", "--namespace", demoNamespace, "-f", "-"); err != nil {
+		return err
+	}
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
-		out, err := b.kubectl(ctx, string(besideObjects), "create", "--namespace", demoNamespace, "--dry-run=server", "-o", "yaml", "-f", "-")
-		if err == nil && strings.Contains(out, "kilnvm.io/identity") {
+		// A VM is pinned in a dry run, too, if its instancetype exists.
+		out, err := b.kubectl(ctx, vm, "create", "--namespace", demoNamespace, "--dry-run=server", "-o", "yaml", "-f", "-")
+		if err == nil && strings.Contains(out, "kilnvm.io/pins") {
 			break
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
 			return fmt.Errorf("the API server does not ask Kiln's webhook: %v\n%s", err, out)
 		}
 	}
-	_, err := b.kubectl(ctx, string(besideObjects), "create", "--namespace", demoNamespace, "-f", "-")
+	_, err := b.kubectl(ctx, vm, "create", "--namespace", demoNamespace, "-f", "-")
 	return err
 }
 
