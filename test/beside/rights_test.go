@@ -10,19 +10,21 @@ import (
 
 // Reasons for rights that are needed, and that no request of these tests shows, or not in every run.
 const (
-	late      = "read from the API server when the cache has not seen it yet, which is a matter of time"
-	withHook  = "TestElsewhere needs it, which only 'make nightly' runs"
-	repeated  = "an event that is sent again within minutes becomes a series of the first one"
-	inferred  = "the source of a volume recommends an instancetype; test/e2e has such volumes"
-	unserved  = "nobody serves the kind here; the controller asks once what is served"
-	collected = "the collector marks what is unused every five minutes, admission takes marks away, and after ten minutes it deletes"
-	profiled  = "these tests have no such profile; test/e2e has, and the controllers are the same"
-	asks      = "nobody reads the metrics of these processes; test/pods does"
-	remounted = "these programs are no pods; test/install uses it"
+	late       = "read from the API server when the cache has not seen it yet, which is a matter of time"
+	withHook   = "TestElsewhere needs it, which only 'make nightly' runs"
+	repeated   = "an event that is sent again within minutes becomes a series of the first one"
+	inferred   = "the source of a volume recommends an instancetype; test/e2e has such volumes"
+	unserved   = "nobody serves the kind here; the controller asks once what is served"
+	collected  = "the collector marks what is unused every five minutes, admission takes marks away, and after ten minutes it deletes"
+	profiled   = "these tests have no such profile; test/e2e has, and the controllers are the same"
+	asks       = "nobody reads the metrics of these processes; test/pods does"
+	remounted  = "these programs are no pods; test/install uses it"
+	lastPolicy = "it goes with the last policy of the cluster, and other tests have policies"
 )
 
 // unseen are these rights.
 var unseen = map[string]string{
+	"kiln-controller: delete openreports.io clusterreports":                            lastPolicy,
 	"kiln-controller: create authentication.k8s.io tokenreviews":                       asks,
 	"kiln-controller: create authorization.k8s.io subjectaccessreviews":                asks,
 	"kiln-controller: create kilnvm.io guesthardwares":                                 withHook,
