@@ -134,7 +134,9 @@ func TestAuditText(t *testing.T) {
 	hostile := audited("disk", "devices: {}", `devices: {disks: [{name: "a\x1b[2J\n"}]}`)
 	_, file := write(t, hostile)
 	got := call(t, "", "audit", "--runtime", "kubevirt", "-f", file)
-	for _, part := range []string{"RULE ", "shop vm/disk\n", "disks/", "all.yaml:10)", "1 object judged by the rules of Kiln beside KubeVirt v1.9, 1 would be refused by "} {
+	for _, part := range []string{
+		"RULE ", "shop vm/disk\n", "disks/", "all.yaml:10)", "1 object judged by the rules of Kiln beside KubeVirt v1.9, 1 would be refused by ",
+	} {
 		if !strings.Contains(got.out+got.errOut, part) {
 			t.Errorf("'%s' is missing:\n%s%s", part, got.out, got.errOut)
 		}

@@ -126,7 +126,8 @@ func TestAuditOfTemplates(t *testing.T) {
 	}
 	c.forbidden = "VirtualMachinePool"
 	audit, err = OfCluster(t.Context(), &workbench.Bench{}, c, "")
-	if err != nil || audit.Judged != 1 || len(audit.Warnings) != 1 || !strings.Contains(audit.Warnings[0], "you may not list VirtualMachinePool.pool.kubevirt.io") {
+	const untold = "you may not list VirtualMachinePool.pool.kubevirt.io"
+	if err != nil || audit.Judged != 1 || len(audit.Warnings) != 1 || !strings.Contains(audit.Warnings[0], untold) {
 		t.Errorf("%+v: %v", audit, err)
 	}
 
