@@ -64,11 +64,11 @@ func TestClassesWithoutTheRight(t *testing.T) {
 			return c.List(ctx, list, options...)
 		},
 	}).Build()
-	said := 0
+	logged := 0
 	w := &Watcher{Cache: listing{&informertest.FakeInformers{Scheme: scheme}, live}, Mapper: mapper, Live: live, Runtime: config.RuntimePod,
 		Log: funcr.New(func(_, args string) {
 			if strings.Contains(args, "StorageClasses") {
-				said++
+				logged++
 			}
 		}, funcr.Options{})}
 	w.FollowKubeVirt(t.Context(), func(context.Context) (bool, error) { return false, nil })
@@ -77,8 +77,8 @@ func TestClassesWithoutTheRight(t *testing.T) {
 			t.Fatalf("without the right: %v, watched %v, synced %v", err, w.classes.Load() != nil, w.Synced())
 		}
 	}
-	if said != 1 {
-		t.Errorf("it was logged %d times", said)
+	if logged != 1 {
+		t.Errorf("it was logged %d times", logged)
 	}
 	forbidden = false
 	if err := w.watchClasses(t.Context()); err != nil || w.classes.Load() == nil {
