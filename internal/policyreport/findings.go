@@ -87,21 +87,21 @@ func newFindings(namespace string) *findings {
 
 // add adds what the policies say about an object. The result of a policy that selects an object without a violation is only counted.
 func (f *findings) add(object client.Object, results policy.Result) {
-	violated := map[string]bool{}
+	answered := map[string]bool{}
 	for _, v := range results.Violations {
-		violated[v.Policy] = true
+		answered[v.Policy] = true
 		f.put(object, violationResult(v))
 		if v.Until != nil && (f.until.IsZero() || v.Until.Time.Before(f.until)) {
 			f.until = v.Until.Time
 		}
 	}
 	for _, failure := range results.Failures {
-		violated[failure.Policy] = true
+		answered[failure.Policy] = true
 		f.put(object, withProperties(openreports.ReportResult{Policy: failure.Policy, Rule: failure.Expression, Result: failed, Description: failure.Message},
 			propertyParam, failure.Param))
 	}
 	for _, name := range results.Selected {
-		if !violated[name] {
+		if !answered[name] {
 			f.count(name, pass)
 		}
 	}
@@ -160,7 +160,7 @@ func (f *findings) put(object client.Object, result openreports.ReportResult) {
 		of = &results{}
 		f.groups[key] = of
 	}
-	if of.count++; !f.lists(of) {
+	if of.count++; !f.reservePlace(of) {
 		return
 	}
 	kind := object.GetObjectKind().GroupVersionKind()
@@ -171,9 +171,9 @@ func (f *findings) put(object client.Object, result openreports.ReportResult) {
 	f.listed++
 }
 
-// lists reports whether the report lists one more result of a group. If the report is full, the longest group loses its last result to a shorter one, so
+// reservePlace reports whether the report lists one more result of a group. If the report is full, the longest group loses its last result to a shorter one, so
 // that one policy does not hide the others.
-func (f *findings) lists(of *results) bool {
+func (f *findings) reservePlace(of *results) bool {
 	if f.listed < mostResults {
 		f.longest = max(f.longest, len(of.first)+1)
 		return true
