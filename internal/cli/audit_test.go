@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -254,5 +255,54 @@ func TestAuditOfABrokenDump(t *testing.T) {
 	}
 	if len(a.Unjudged) != 5 {
 		t.Errorf("%d are unjudged: %+v", len(a.Unjudged), a.Unjudged)
+	}
+}
+
+// TestAuditFollowsKubeVirt: the version of KubeVirt, by flag or by the KubeVirt object of the dump, is enough for the rules beside KubeVirt.
+func TestAuditFollowsKubeVirt(t *testing.T) {
+	t.Parallel()
+	// KubeVirt 1.8 has gate VideoConfig off.
+	vm := audited("vga", "devices: {}", "devices: {video: {type: vga}}")
+	operated := "apiVersion: kubevirt.io/v1\nkind: KubeVirt\nmetadata: {name: kubevirt, namespace: kubevirt}\n"
+	dir, file := write(t, vm)
+	of := func(status string) string {
+		_, with := write(t, vm+"\n---\n"+operated+status)
+		return with
+	}
+	for _, test := range []struct {
+		args   string
+		status int
+		says   string
+	}{
+		{"-f " + file, 0, "1 object judged, 0 would be refused"},
+		{"-f " + dir + " --kubevirt-version v1.8.2", 1, "beside KubeVirt v1.8, 1 would be refused"},
+		{"-f " + of("status: {observedKubeVirtVersion: v1.8.2}\n"), 1, "beside KubeVirt v1.8, 1 would be refused"},
+		{"-f " + of("spec: {}\n"), 0, "1 object judged, 0 would be refused"}, // Kiln's own configuration
+		{"-f " + of("status: {observedKubeVirtVersion: v1.12.0}\n"), 0, "status.observedKubeVirtVersion is 'v1.12.0', and Kiln knows v1.7 to v1.9"},
+		{"-f " + file + " --kubevirt-version v1.6.0", 1, "--kubevirt-version is v1.6, and Kiln knows v1.7 to v1.9: the rules of v1.7 apply"},
+		{"-f " + file + " --kubevirt-version v1.8.2 --runtime pod", 2, "--kubevirt-version has an effect only if KubeVirt runs the guests, and --runtime is 'pod'"},
+	} {
+		got := call(t, "", append([]string{"audit"}, strings.Fields(test.args)...)...)
+		if text := got.out + got.errOut + fmt.Sprint(got.err); cmdutil.ExitStatus(got.err) != test.status || !strings.Contains(text, test.says) {
+			t.Errorf("audit %s: status %d, want %d and '%s':\n%s", test.args, cmdutil.ExitStatus(got.err), test.status, test.says, text)
+		}
+	}
+}
+
+// TestAuditIsComplete: a VM without its instancetype is no success, and its start is not judged. An object that is there twice with another content is named.
+func TestAuditIsComplete(t *testing.T) {
+	t.Parallel()
+	sized := strings.Replace(audited("sized", "Seconds: 30", "Seconds: -1"), "  runStrategy: Always\n", "  runStrategy: Always\n  instancetype: {name: gone}\n", 1)
+	_, file := write(t, sized)
+	got := call(t, "", "audit", "--runtime", "kubevirt", "-f", file)
+	const absent = "error: 1 VM refers to an instancetype or preference that was not found"
+	if text := got.out + got.errOut; cmdutil.ExitStatus(got.err) != 2 || !strings.Contains(text, absent) || strings.Contains(text, "not pinned") {
+		t.Errorf("%v:\n%s", got.err, text)
+	}
+	const again = "VirtualMachine shop/web is there more than once: only the first one was judged"
+	_, twice := write(t, audited("web", "", ""), strings.Replace(audited("web", "Seconds: 30", "Seconds: -1"), `"7"`, `"8"`, 1))
+	got = call(t, "", "audit", "--runtime", "kubevirt", "-f", twice)
+	if text := got.out + got.errOut; cmdutil.ExitStatus(got.err) != 0 || !strings.Contains(text, again) {
+		t.Errorf("%v:\n%s", got.err, text)
 	}
 }
