@@ -305,4 +305,11 @@ func TestAuditIsComplete(t *testing.T) {
 	if text := got.out + got.errOut; cmdutil.ExitStatus(got.err) != 0 || !strings.Contains(text, again) {
 		t.Errorf("%v:\n%s", got.err, text)
 	}
+	_, list := write(t, "apiVersion: v1\nkind: List\nitems:\n- null\n- 7\n- {a: b}\n- {apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web, "+
+		"namespace: shop}, spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}, memory: {guest: 1Gi}}}}}}\n")
+	got = call(t, "", "audit", "--runtime", "kubevirt", "-f", list)
+	const left = "3 items of lists are no objects of Kubernetes, and are left out: the first one is at "
+	if text := got.out + got.errOut; cmdutil.ExitStatus(got.err) != 0 || !strings.Contains(text, left+list+":4") || !strings.Contains(text, "1 object judged") {
+		t.Errorf("%v:\n%s", got.err, text)
+	}
 }

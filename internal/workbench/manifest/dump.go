@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -25,6 +26,8 @@ type Dump struct {
 	Inputs
 	// Empty are the files that have no object of Kubernetes.
 	Empty []string
+	// NoObjects are the positions, FILE:LINE, of items of lists that are no objects of Kubernetes.
+	NoObjects []string
 
 	guests []source
 	files  Files
@@ -69,7 +72,11 @@ func (d *Dump) addFile(path string, at *Positions) {
 			items = []source{document}
 		}
 		for _, item := range items {
-			found = d.addItem(item) || found
+			isObject := d.addItem(item)
+			if isList && !isObject {
+				d.NoObjects = append(d.NoObjects, fmt.Sprintf("%s:%d", item.file, item.line))
+			}
+			found = isObject || found
 		}
 	}
 	if !found {
