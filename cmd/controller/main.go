@@ -134,13 +134,13 @@ func runController(ctx context.Context, o options) error {
 		return err
 	}
 	conditions := engine.GetClient()
-	ofPolicies := &guestpolicy.Controller{Client: conditions}
+	policyController := &guestpolicy.Controller{Client: conditions}
 	if kubevirt {
-		ofPolicies.Refusing = enforcement.RefusingNamespaces(o.enforcement)
+		policyController.Refusing = enforcement.RefusingNamespaces(o.enforcement)
 	}
 	if err := errors.Join((&hostprofile.Controller{Client: conditions, Pods: o.guests.runtime == runtimePod}).Register(engine),
 		(&frontendprofile.Controller{Client: conditions}).Register(engine),
-		ofPolicies.Register(engine),
+		policyController.Register(engine),
 		(&guestpolicy.ExceptionController{Client: conditions, Events: engine.GetEventRecorder("kiln")}).Register(engine),
 		(&guestprofile.Controller{Client: conditions, Cached: engine.GetCache(), Configuration: engine.Configuration.Now}).Register(engine)); err != nil {
 		return err

@@ -299,7 +299,7 @@ func TestAuditIsComplete(t *testing.T) {
 	if text := got.out + got.errOut; cmdutil.ExitStatus(got.err) != 2 || !strings.Contains(text, absent) || strings.Contains(text, "not pinned") {
 		t.Errorf("%v:\n%s", got.err, text)
 	}
-	const again = "VirtualMachine shop/web is there more than once: only the first one was judged"
+	const again = "objects with the name of an earlier one: 1, for example VirtualMachine shop/web. They were not judged"
 	_, twice := write(t, audited("web", "", ""), strings.Replace(audited("web", "Seconds: 30", "Seconds: -1"), `"7"`, `"8"`, 1))
 	got = call(t, "", "audit", "--runtime", "kubevirt", "-f", twice)
 	if text := got.out + got.errOut; cmdutil.ExitStatus(got.err) != 0 || !strings.Contains(text, again) {
@@ -308,7 +308,7 @@ func TestAuditIsComplete(t *testing.T) {
 	_, list := write(t, "apiVersion: v1\nkind: List\nitems:\n- null\n- 7\n- {a: b}\n- {apiVersion: kubevirt.io/v1, kind: VirtualMachine, metadata: {name: web, "+
 		"namespace: shop}, spec: {runStrategy: Halted, template: {spec: {domain: {devices: {}, memory: {guest: 1Gi}}}}}}\n")
 	got = call(t, "", "audit", "--runtime", "kubevirt", "-f", list)
-	const left = "3 items of lists are no objects of Kubernetes, and are left out: the first one is at "
+	const left = "items of lists that are no objects of Kubernetes: 3. They were left out; the first one is at "
 	if text := got.out + got.errOut; cmdutil.ExitStatus(got.err) != 0 || !strings.Contains(text, left+list+":4") || !strings.Contains(text, "1 object judged") {
 		t.Errorf("%v:\n%s", got.err, text)
 	}

@@ -45,8 +45,8 @@ func TestDefaultClass(t *testing.T) {
 	}
 }
 
-// TestClassesWithoutTheRight: a process that may not read StorageClasses does not watch them, because it would wait for them for ever, says so once, and is
-// ready. It watches them when it may.
+// TestClassesWithoutTheRight: a process without the right to read StorageClasses does not watch them, logs this once, and gets ready. The process watches
+// StorageClasses as soon as it has the right.
 func TestClassesWithoutTheRight(t *testing.T) {
 	t.Parallel()
 	scheme := runtime.NewScheme()

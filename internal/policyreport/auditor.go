@@ -13,15 +13,12 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/kilnvm/kiln/internal/enforcement"
-	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/pkg/policy"
 	openreports "github.com/openreports/reports-api/apis/openreports.io/v1alpha1"
-	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,6 +32,11 @@ const (
 	share = 9
 	// repeated is the time after which a namespace is audited again in which no VM has changed: an instancetype, a profile or the configuration may have.
 	repeated = time.Hour
+	// mostTime bounds the time of one namespace, so that VMs on which policies take long do not delay other namespaces for long. The token of a page is valid for
+	// five minutes.
+	mostTime = 2 * time.Minute
+	// mostTimeOfObject bounds the time of one VM. A review at admission has less.
+	mostTimeOfObject = 5 * time.Second
 	// pageSize is how many objects are read at a time, so that the memory of a round does not depend on the size of a namespace.
 	pageSize = 500
 )
@@ -54,6 +56,8 @@ type Auditor struct {
 	Log        logr.Logger
 
 	policies []*policy.Policy
+	// vms are the names of all VMs by UID.
+	vms map[types.UID]string
 	// audited are the results of each namespace with VMs, or with a report that must go.
 	audited map[string]*audited
 	// found reports that the cluster serves reports, and that the reports of an earlier leader are known. looked is when that was last tried.
@@ -119,7 +123,7 @@ func (a *Auditor) auditChanged(ctx context.Context) error {
 	if err := a.findReports(ctx); err != nil {
 		return err
 	}
-	contents, err := a.contents(ctx)
+	contents, err := a.readContents(ctx)
 	if err != nil {
 		return err
 	}
@@ -133,7 +137,7 @@ func (a *Auditor) auditChanged(ctx context.Context) error {
 		}
 	}
 	var failed []error
-	for _, namespace := range slices.Sorted(maps.Keys(union(contents, a.audited))) {
+	for _, namespace := range a.namespacesOf(contents) {
 		if err := a.auditNamespace(ctx, namespace, contents[namespace]); err != nil {
 			failed = append(failed, fmt.Errorf("namespace '%s': %w", namespace, err))
 		}
@@ -150,16 +154,11 @@ func (a *Auditor) auditChanged(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// union returns the keys of both maps.
-func union[A, B any](first map[string]A, second map[string]B) map[string]bool {
-	all := map[string]bool{}
-	for key := range first {
-		all[key] = true
-	}
-	for key := range second {
-		all[key] = true
-	}
-	return all
+// namespacesOf returns the names of the namespaces with VMs, and of the namespaces that had some, sorted.
+func (a *Auditor) namespacesOf(contents map[string]content) []string {
+	names := slices.AppendSeq(slices.Collect(maps.Keys(contents)), maps.Keys(a.audited))
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // content is what a namespace contains.
@@ -169,19 +168,22 @@ type content struct {
 	vmis bool
 }
 
-// contents returns what each namespace contains that is audited and has a VM, or a VMI without a VM. It reads the cache.
-func (a *Auditor) contents(ctx context.Context) (map[string]content, error) {
+// readContents returns what each namespace contains that is audited and has a VM, or a VMI without a VM. It reads the cache.
+func (a *Auditor) readContents(ctx context.Context) (map[string]content, error) {
 	var vms v1.VirtualMachineList
 	var vmis v1.VirtualMachineInstanceList
 	if err := errors.Join(a.Client.List(ctx, &vms, client.UnsafeDisableDeepCopy), a.Client.List(ctx, &vmis, client.UnsafeDisableDeepCopy)); err != nil {
 		return nil, err
 	}
 	lines, all := map[string][]string{}, map[string]content{}
+	a.vms = map[types.UID]string{}
 	for i := range vms.Items {
-		lines[vms.Items[i].Namespace] = append(lines[vms.Items[i].Namespace], versionLine(&vms.Items[i]))
+		of := &vms.Items[i]
+		a.vms[of.UID] = of.Name
+		lines[of.Namespace] = append(lines[of.Namespace], versionLine(of))
 	}
 	for i := range vmis.Items {
-		if of := &vmis.Items[i]; !madeByVM(of) {
+		if of := &vmis.Items[i]; !a.madeByVM(of) {
 			lines[of.Namespace] = append(lines[of.Namespace], versionLine(of))
 			all[of.Namespace] = content{vmis: true}
 		}
@@ -209,10 +211,11 @@ func (a *Auditor) contents(ctx context.Context) (map[string]content, error) {
 // versionLine identifies a version of an object. The resource version also changes with annotations that the cache does not contain, and with the status.
 func versionLine(of client.Object) string { return string(of.GetUID()) + " " + of.GetResourceVersion() }
 
-// madeByVM reports whether a VM created a VMI: the policies are evaluated on the VM.
-func madeByVM(vmi client.Object) bool {
+// madeByVM reports whether a VM created a VMI: the policies are evaluated on the VM. A tenant may write an owner reference, so the VM must exist and have the
+// name of the VMI.
+func (a *Auditor) madeByVM(vmi client.Object) bool {
 	owner := metav1.GetControllerOf(vmi)
-	return owner != nil && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind
+	return owner != nil && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind && a.vms[owner.UID] == vmi.GetName()
 }
 
 // auditNamespace evaluates the policies on the objects of a namespace, and writes its report, if anything has changed since it did so.
@@ -229,14 +232,21 @@ func (a *Auditor) auditNamespace(ctx context.Context, namespace string, is conte
 		return nil
 	}
 	found := newFindings(namespace)
-	if err := a.eachObject(ctx, namespace, is.vmis, func(object *unstructured.Unstructured) error { return a.evaluate(ctx, found, object) }); err != nil {
+	err := a.eachObject(ctx, namespace, is.vmis, func(object *unstructured.Unstructured) error { return a.evaluateObject(ctx, found, object, now) })
+	if err != nil {
 		return err
 	}
-	if err := a.writeReport(ctx, found); err != nil {
-		return err
+	next := &audited{version: is.version, at: now, until: found.until, counts: found.counts, reported: was != nil && was.reported}
+	if found.again {
+		next.version = [sha256.Size]byte{}
 	}
-	a.audited[namespace] = &audited{version: is.version, at: now, until: found.until, counts: found.counts, reported: a.found && len(found.counts) > 0}
-	return nil
+	if err = a.writeReport(ctx, found); err != nil { // a tenant may own what stands in its way: the metric and the ClusterReport count the results
+		next.version = [sha256.Size]byte{}
+	} else {
+		next.reported = a.found && len(found.counts) > 0
+	}
+	a.audited[namespace] = next
+	return err
 }
 
 // eachObject reads the VMs, and the VMIs without a VM, of a namespace in pages.
@@ -263,50 +273,4 @@ func (a *Auditor) eachObject(ctx context.Context, namespace string, vmis bool, v
 		}
 	}
 	return ctx.Err()
-}
-
-// evaluate evaluates the policies on one object, and adds the results. An error means that it is not known what the policies say.
-func (a *Auditor) evaluate(ctx context.Context, found *findings, object *unstructured.Unstructured) error {
-	if object.GetDeletionTimestamp() != nil || object.GetKind() == v1.VirtualMachineInstanceGroupVersionKind.Kind && madeByVM(object) {
-		return nil
-	}
-	result, err := a.review(ctx, object)
-	var refusal *resolve.Refusal
-	switch {
-	case errors.As(err, &refusal):
-		found.addNotEvaluated(object, refusal)
-	case err != nil:
-		return fmt.Errorf("%s '%s': %w", object.GetKind(), object.GetName(), err)
-	default:
-		found.add(object, result)
-	}
-	return ctx.Err()
-}
-
-// review returns what the policies say about a stored object. The error is a *resolve.Refusal if the object cannot be read, or what it refers to.
-func (a *Auditor) review(ctx context.Context, object *unstructured.Unstructured) (policy.Result, error) {
-	// Nobody knows who wrote the object last. A policy that reads the name of the account fails, which the report says.
-	asker := review.Asker{User: authenticationv1.UserInfo{Groups: []string{"system:authenticated"}}}
-	unreadable := func(err error) error {
-		return &resolve.Refusal{Errors: field.ErrorList{field.Invalid(field.NewPath("spec"), nil, err.Error())}}
-	}
-	if object.GetKind() == v1.VirtualMachineGroupVersionKind.Kind {
-		vm := &v1.VirtualMachine{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, vm); err != nil {
-			return policy.Result{}, unreadable(err)
-		}
-		reviewed, err := a.Reviewer.ReviewVM(ctx, vm, nil, asker)
-		return reviewed.Policies, err
-	}
-	vmi := &v1.VirtualMachineInstance{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, vmi); err != nil {
-		return policy.Result{}, unreadable(err)
-	}
-	// A stored VMI may have fields that only controllers may write.
-	asker.Name = a.Reviewer.Configuration().Limits.Controllers[0]
-	reviewed, err := a.Reviewer.ReviewVMI(ctx, vmi, asker)
-	if err == nil && !reviewed.Merged.Allowed() {
-		err = &resolve.Refusal{Errors: reviewed.Merged.Errors}
-	}
-	return reviewed.Policies, err
 }

@@ -44,6 +44,8 @@ type auditTest struct {
 	// notServed and broken are faults of the API server: it does not serve reports, or does not answer about VMs of a namespace.
 	notServed bool
 	broken    string
+	// refuses is a fault, too: it refuses the Reports of namespaces.
+	refuses bool
 }
 
 func newAudit(t *testing.T, objects ...client.Object) *auditTest {
@@ -82,8 +84,11 @@ func newAudit(t *testing.T, objects ...client.Object) *auditTest {
 		},
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
 			wrote("create", object)
-			if a.notServed {
+			switch _, isReport := object.(*openreports.Report); {
+			case a.notServed:
 				return apierrors.NewNotFound(openreports.Resource("reports"), "")
+			case a.refuses && isReport:
+				return apierrors.NewForbidden(openreports.Resource("reports"), object.GetName(), errors.New("a quota of the tenant"))
 			}
 			return c.Create(ctx, object, options...)
 		},
@@ -185,6 +190,12 @@ func loneVMI(namespace, name string, sockets uint32) *v1.VirtualMachineInstance 
 	return vmi
 }
 
+// ownedBy returns a VMI with the owner reference of a VM with its name.
+func ownedBy(vmi *v1.VirtualMachineInstance, uid types.UID) *v1.VirtualMachineInstance {
+	vmi.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1.GroupVersion.String(), Kind: "VirtualMachine", Name: vmi.Name, UID: uid, Controller: new(true)}}
+	return vmi
+}
+
 // edit changes the sockets of a stored VM.
 func (a *auditTest) edit(namespace, name string, sockets uint32) {
 	a.Helper()
@@ -208,8 +219,7 @@ func (a *auditTest) same(why, got, want string) {
 
 // TestRounds: a namespace is audited again if its VMs or the policies have changed, and only what differs is written.
 func TestRounds(t *testing.T) {
-	owned := loneVMI("shop", "ofvm", 8)
-	owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1.GroupVersion.String(), Kind: "VirtualMachine", Name: "a", UID: "1", Controller: new(true)}}
+	owned := ownedBy(loneVMI("shop", "a", 8), "shopa")
 	a := newAudit(t, machine("shop", "a", 1), machine("shop", "b", 4), loneVMI("shop", "lone", 3), owned, machine("test", "c", 2), machine("empty", "d", 1))
 	a.inForce = []*policy.Policy{compiled(t, "few", 2, v1alpha1.PolicyDeny), compiled(t, "one", 1, v1alpha1.PolicyWarn)}
 
@@ -354,4 +364,54 @@ func TestUnjudgedNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.same("writes", strings.Join(a.round(interval), ", "), "delete shop, patch")
+}
+
+// TestForgedOwner: a VMI with an owner reference that its author has written is audited: the VM does not exist, or has another name.
+func TestForgedOwner(t *testing.T) {
+	a := newAudit(t, machine("shop", "a", 1), ownedBy(loneVMI("shop", "none", 4), "none"), ownedBy(loneVMI("shop", "other", 4), "shopa"))
+	a.inForce = []*policy.Policy{compiled(t, "few", 2, v1alpha1.PolicyDeny)}
+	a.round(0)
+	a.same("shop", a.report("shop"), "{1 2 0 0 0}\nfail few none 0: too many sockets\nfail few other 0: too many sockets")
+}
+
+// TestObjectsThatCannotBeEvaluated: an object on which a review fails, panics or takes too long is a result, hides no other one, and is evaluated again.
+func TestObjectsThatCannotBeEvaluated(t *testing.T) {
+	a := newAudit(t, machine("shop", "a", 4), machine("shop", "b", 4))
+	a.inForce = []*policy.Policy{compiled(t, "few", 2, v1alpha1.PolicyDeny)}
+	calls := 0
+	onSecond := func(do func()) { // of two VMs, of which each is reviewed with its exceptions
+		calls = 0
+		a.Reviewer.Exceptions = func(string, string) []*policy.Exception {
+			if calls++; calls == 1 {
+				do()
+			}
+			return nil
+		}
+	}
+	onSecond(func() { panic("hostile") })
+	a.round(0)
+	a.same("a panic", a.report("shop"), "{0 1 0 1 0}\nfail few b 0: too many sockets\n"+
+		"error * a 0: no policy can be evaluated: an internal error, which the log of the controller contains")
+	onSecond(func() {})
+	a.round(interval)
+	a.same("the next round", a.report("shop"), "{0 2 0 0 0}\nfail few a 10: too many sockets\nfail few b 0: too many sockets")
+
+	a.edit("shop", "a", 3)
+	onSecond(func() { a.now = a.now.Add(mostTime + time.Second) })
+	a.round(interval)
+	a.same("a slow one", a.report("shop"), "{0 1 0 1 0}\nfail few a 10: too many sockets\n"+
+		"error * b 141: no policy can be evaluated: the audit of the namespace had taken 2m0s")
+}
+
+// TestReportThatCannotBeWritten: whatever stands in the way of a report, the results are counted.
+func TestReportThatCannotBeWritten(t *testing.T) {
+	a := newAudit(t, machine("shop", "b", 4))
+	a.inForce = []*policy.Policy{compiled(t, "few", 2, v1alpha1.PolicyDeny)}
+	a.refuses = true
+	if err := a.auditChanged(t.Context()); err == nil {
+		t.Error("the report was written")
+	}
+	a.same("cluster", a.report(""), "{0 1 0 0 0}\nfail few few 0: fail: 1; namespaces: 1")
+	a.refuses = false
+	a.same("writes", strings.Join(a.round(interval), ", "), "create shop")
 }

@@ -49,8 +49,8 @@ const (
 	propertyOmitted = "omitted"
 )
 
-// notEvaluated is the policy of a result that says that no policy could be evaluated.
-const notEvaluated = "all"
+// notEvaluated is the policy of a result that says that no policy could be evaluated. No GuestPolicy has this name.
+const notEvaluated = "*"
 
 // counts are numbers of results by kind of result.
 type counts map[openreports.Result]int
@@ -67,6 +67,8 @@ type findings struct {
 	longest int
 	// until is when the first exception ends; zero without one.
 	until time.Time
+	// again reports that an object could not be evaluated for a reason that may go away.
+	again bool
 }
 
 // group is what results have in common that a report lists beside each other.
@@ -85,31 +87,31 @@ func newFindings(namespace string) *findings {
 	return &findings{namespace: namespace, counts: map[string]counts{}, groups: map[group]*results{}}
 }
 
-// add adds what the policies say about an object. The result of a policy that selects an object without a violation is only counted.
-func (f *findings) add(object client.Object, results policy.Result) {
+// addResults adds what the policies say about an object. The result of a policy that selects an object without a violation is only counted.
+func (f *findings) addResults(object client.Object, results policy.Result) {
 	answered := map[string]bool{}
 	for _, v := range results.Violations {
 		answered[v.Policy] = true
-		f.put(object, violationResult(v))
+		f.putResult(object, violationResult(v))
 		if v.Until != nil && (f.until.IsZero() || v.Until.Time.Before(f.until)) {
 			f.until = v.Until.Time
 		}
 	}
 	for _, failure := range results.Failures {
 		answered[failure.Policy] = true
-		f.put(object, withProperties(openreports.ReportResult{Policy: failure.Policy, Rule: failure.Expression, Result: failed, Description: failure.Message},
+		f.putResult(object, withProperties(openreports.ReportResult{Policy: failure.Policy, Rule: failure.Expression, Result: failed, Description: failure.Message},
 			propertyParam, failure.Param))
 	}
 	for _, name := range results.Selected {
 		if !answered[name] {
-			f.count(name, pass)
+			f.countResult(name, pass)
 		}
 	}
 }
 
 // addNotEvaluated adds an object on which no policy could be evaluated.
 func (f *findings) addNotEvaluated(object client.Object, why error) {
-	f.put(object, openreports.ReportResult{Policy: notEvaluated, Result: failed, Description: "no policy can be evaluated: " + why.Error()})
+	f.putResult(object, openreports.ReportResult{Policy: notEvaluated, Result: failed, Description: "no policy can be evaluated: " + why.Error()})
 }
 
 // violationResult returns the result of a violated validation: it fails if the policy denies, and is skipped if an exception permits it.
@@ -144,16 +146,16 @@ func withProperties(result openreports.ReportResult, pairs ...string) openreport
 	return result
 }
 
-func (f *findings) count(policy string, result openreports.Result) {
+func (f *findings) countResult(policy string, result openreports.Result) {
 	if f.counts[policy] == nil {
 		f.counts[policy] = counts{}
 	}
 	f.counts[policy][result]++
 }
 
-// put counts a result about an object, and keeps it if the report may list it.
-func (f *findings) put(object client.Object, result openreports.ReportResult) {
-	f.count(result.Policy, result.Result)
+// putResult counts a result about an object, and keeps it if the report may list it.
+func (f *findings) putResult(object client.Object, result openreports.ReportResult) {
+	f.countResult(result.Policy, result.Result)
 	key := group{result.Result, result.Policy, result.Rule}
 	of := f.groups[key]
 	if of == nil {
@@ -216,8 +218,8 @@ func boundedResult(result openreports.ReportResult) openreports.ReportResult {
 	return result
 }
 
-// summary returns the numbers of all results.
-func (f *findings) summary() openreports.ReportSummary {
+// countAll returns the numbers of all results.
+func (f *findings) countAll() openreports.ReportSummary {
 	return summaryOf(slices.Collect(maps.Values(f.counts))...)
 }
 
@@ -232,8 +234,8 @@ func summaryOf(all ...counts) (sum openreports.ReportSummary) {
 	return sum
 }
 
-// list returns the results that the report lists, in the order of compareGroups and of the objects. The last one of a group says how many are omitted.
-func (f *findings) list() (all []openreports.ReportResult) {
+// listResults returns the results that the report lists, in the order of compareGroups and of the objects. The last one of a group says how many are omitted.
+func (f *findings) listResults() (all []openreports.ReportResult) {
 	for _, key := range slices.SortedFunc(maps.Keys(f.groups), compareGroups) {
 		of := f.groups[key]
 		all = append(all, of.first...)

@@ -36,12 +36,12 @@ func TestResults(t *testing.T) {
 	excepted := violates("deny", v1alpha1.PolicyDeny)
 	excepted.Name, excepted.Param, excepted.Exception, excepted.Until = "sockets", "ConfigMap team/limits", "shop/big", &until
 	found := newFindings("shop")
-	found.add(named("a"), policy.Result{Selected: []string{"deny", "warn", "broken", "fine"},
+	found.addResults(named("a"), policy.Result{Selected: []string{"deny", "warn", "broken", "fine"},
 		Violations: []policy.Violation{violates("deny", v1alpha1.PolicyDeny), violates("warn", v1alpha1.PolicyWarn)},
 		Failures:   []policy.Failure{{Policy: "broken", Expression: "spec.validations[0].expression", Message: "no such key\nx"}}})
-	found.add(named("b"), policy.Result{Selected: []string{"deny"}, Violations: []policy.Violation{excepted}})
+	found.addResults(named("b"), policy.Result{Selected: []string{"deny"}, Violations: []policy.Violation{excepted}})
 	var got []string
-	for _, one := range found.list() {
+	for _, one := range found.listResults() {
 		got = append(got, fmt.Sprintf("%s %s %s %s/%s: %s %v", one.Result, one.Policy, one.Rule, one.Subjects[0].Kind, one.Subjects[0].Name,
 			one.Description, one.Properties))
 		if one.Scored != (one.Result == fail) || one.Source != "kiln" {
@@ -57,7 +57,7 @@ func TestResults(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if sum := found.summary(); sum != (openreports.ReportSummary{Pass: 1, Fail: 1, Warn: 1, Error: 1, Skip: 1}) || !found.until.Equal(until.Time) {
+	if sum := found.countAll(); sum != (openreports.ReportSummary{Pass: 1, Fail: 1, Warn: 1, Error: 1, Skip: 1}) || !found.until.Equal(until.Time) {
 		t.Errorf("%+v, until %s", sum, found.until)
 	}
 }
@@ -74,12 +74,12 @@ func TestBoundsOfAReport(t *testing.T) {
 	end := metav1.NewTime(time.Now())
 	hostile.Until = &end
 	for i := range 10000 {
-		found.add(named(fmt.Sprintf("%0253d", i)), policy.Result{Violations: []policy.Violation{hostile}})
+		found.addResults(named(fmt.Sprintf("%0253d", i)), policy.Result{Violations: []policy.Violation{hostile}})
 	}
 	for i := range 30 { // later, and not hidden
-		found.add(named(fmt.Sprint("z", i)), policy.Result{Violations: []policy.Violation{violates("rare", v1alpha1.PolicyWarn)}})
+		found.addResults(named(fmt.Sprint("z", i)), policy.Result{Violations: []policy.Violation{violates("rare", v1alpha1.PolicyWarn)}})
 	}
-	listed, by := found.list(), map[string]int{}
+	listed, by := found.listResults(), map[string]int{}
 	for _, one := range listed {
 		by[one.Policy]++
 	}
@@ -90,7 +90,7 @@ func TestBoundsOfAReport(t *testing.T) {
 	if len(listed) != mostResults || by["rare"] != 30 || by[hostile.Policy] != mostResults-30 {
 		t.Errorf("%d are listed, %d of them rare", len(listed), by["rare"])
 	}
-	if sum := found.summary(); sum.Skip != 10000 || sum.Warn != 30 {
+	if sum := found.countAll(); sum.Skip != 10000 || sum.Warn != 30 {
 		t.Errorf("the summary is %+v", sum)
 	}
 	omitted := map[string]int{}
@@ -113,14 +113,14 @@ func TestManyGroups(t *testing.T) {
 	found := newFindings("shop")
 	for vm := range 20 {
 		for i := range 2 * mostResults {
-			found.add(named(fmt.Sprint("vm", vm)), policy.Result{Violations: []policy.Violation{violates(fmt.Sprintf("p%04d", i), v1alpha1.PolicyDeny)}})
+			found.addResults(named(fmt.Sprint("vm", vm)), policy.Result{Violations: []policy.Violation{violates(fmt.Sprintf("p%04d", i), v1alpha1.PolicyDeny)}})
 		}
 	}
-	listed, policies := found.list(), map[string]bool{}
+	listed, policies := found.listResults(), map[string]bool{}
 	for _, one := range listed {
 		policies[one.Policy] = true
 	}
-	if len(listed) != mostResults || len(policies) != mostResults || found.summary().Fail != 40*mostResults {
-		t.Errorf("%d results of %d policies, %+v", len(listed), len(policies), found.summary())
+	if len(listed) != mostResults || len(policies) != mostResults || found.countAll().Fail != 40*mostResults {
+		t.Errorf("%d results of %d policies, %+v", len(listed), len(policies), found.countAll())
 	}
 }

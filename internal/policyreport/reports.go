@@ -77,8 +77,8 @@ func (a *Auditor) findReports(ctx context.Context) error {
 // knows the kind.
 func isUnserved(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
 
-// create creates a report. If the kind, or the namespace, is gone, it is looked for again later.
-func (a *Auditor) create(ctx context.Context, report client.Object) error {
+// createReport creates a report. If the kind, or the namespace, is gone, it is looked for again later.
+func (a *Auditor) createReport(ctx context.Context, report client.Object) error {
 	err := a.Client.Create(ctx, report)
 	if isUnserved(err) {
 		a.found, a.looked = false, a.Now()
@@ -87,8 +87,8 @@ func (a *Auditor) create(ctx context.Context, report client.Object) error {
 	return err
 }
 
-// limits say which results a report lists.
-func limits() *openreports.ReportConfiguration {
+// reportLimits say which results a report lists.
+func reportLimits() *openreports.ReportConfiguration {
 	return &openreports.ReportConfiguration{Limits: openreports.Limits{MaxResults: mostResults,
 		StatusFilter: []openreports.StatusFilter{"fail", "error", "warn", "skip"}}}
 }
@@ -109,13 +109,13 @@ func (a *Auditor) writeReport(ctx context.Context, found *findings) error {
 	if stored != nil {
 		next = stored.DeepCopy()
 	}
-	next.Labels = labelled(next.Labels)
-	next.Source, next.Configuration, next.Summary = source, limits(), found.summary()
+	next.Labels = withManagedBy(next.Labels)
+	next.Source, next.Configuration, next.Summary = source, reportLimits(), found.countAll()
 	next.Scope = &corev1.ObjectReference{APIVersion: corev1.SchemeGroupVersion.String(), Kind: "Namespace", Name: found.namespace}
 	next.ScopeSelector = nil
-	next.Results = a.withTimes(found.list(), next.Results)
+	next.Results = a.withTimes(found.listResults(), next.Results)
 	if stored == nil {
-		return a.create(ctx, next)
+		return a.createReport(ctx, next)
 	}
 	if equality.Semantic.DeepEqual(stored, next) {
 		return nil
@@ -131,8 +131,8 @@ func (a *Auditor) deleteReport(ctx context.Context, namespace string) error {
 	return client.IgnoreNotFound(a.Client.Delete(ctx, &openreports.Report{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: reportName}}))
 }
 
-// labelled returns labels with the label of Kiln's reports.
-func labelled(labels map[string]string) map[string]string {
+// withManagedBy returns labels with the label of Kiln's reports.
+func withManagedBy(labels map[string]string) map[string]string {
 	labels = maps.Clone(labels)
 	if labels == nil {
 		labels = map[string]string{}
@@ -145,20 +145,20 @@ func labelled(labels map[string]string) map[string]string {
 func (a *Auditor) withTimes(results, before []openreports.ReportResult) []openreports.ReportResult {
 	times := map[string]metav1.Timestamp{}
 	for _, was := range before {
-		times[identity(was)] = was.Timestamp
+		times[resultIdentity(was)] = was.Timestamp
 	}
 	now := metav1.Timestamp{Seconds: a.Now().Unix()}
 	for i := range results {
 		results[i].Timestamp = now
-		if first, known := times[identity(results[i])]; known {
+		if first, known := times[resultIdentity(results[i])]; known {
 			results[i].Timestamp = first
 		}
 	}
 	return results
 }
 
-// identity is what makes a result the same as an earlier one. Its message and properties may change.
-func identity(of openreports.ReportResult) string {
+// resultIdentity is what makes a result the same as an earlier one. Its message and properties may change.
+func resultIdentity(of openreports.ReportResult) string {
 	subject := ""
 	if len(of.Subjects) == 1 {
 		subject = string(of.Subjects[0].UID)
@@ -219,7 +219,7 @@ func (a *Auditor) writeClusterReport(ctx context.Context) error {
 	if stored != nil {
 		next = stored.DeepCopy()
 	}
-	next.Labels = labelled(next.Labels)
+	next.Labels = withManagedBy(next.Labels)
 	next.Source, next.Scope, next.ScopeSelector = source, nil, nil
 	next.Configuration = &openreports.ReportConfiguration{Limits: openreports.Limits{MaxResults: mostResults}}
 	next.Summary, next.Results = summaryOf(sum), a.withTimes(results, next.Results)
@@ -227,7 +227,7 @@ func (a *Auditor) writeClusterReport(ctx context.Context) error {
 	case len(results) == 0:
 		err = client.IgnoreNotFound(a.Client.Delete(ctx, next))
 	case stored == nil:
-		err = a.create(ctx, next)
+		err = a.createReport(ctx, next)
 	case !equality.Semantic.DeepEqual(stored, next):
 		err = objects.Patch(ctx, a.Client, next, stored)
 	}

@@ -141,8 +141,9 @@ func OfCluster(ctx context.Context, b *workbench.Bench, cluster client.Reader, n
 // OfDump audits the objects of files.
 func OfDump(ctx context.Context, b *workbench.Bench, dump *manifest.Dump) (*Audit, error) {
 	a := newAuditor(b, dump.Inputs)
-	if n := len(dump.NoObjects); n > 0 {
-		a.Warnings = append(a.Warnings, fmt.Sprintf("%d items of lists are no objects of Kubernetes, and are left out: the first one is at %s", n, dump.NoObjects[0]))
+	if n := dump.NoObjects; n > 0 {
+		a.Warnings = append(a.Warnings, fmt.Sprintf("items of lists that are no objects of Kubernetes: %d. They were left out; the first one is at %s", n,
+			dump.FirstNoObject))
 	}
 	if err := a.readSettings(ctx); err != nil {
 		return a.sortedAudit(), err

@@ -3,6 +3,7 @@ package audit
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -29,6 +30,9 @@ type auditor struct {
 	rules map[string]*Rule
 	// seen are the objects that were judged, with their versions: a dump may have an object in several files.
 	seen map[string]string
+	// repeated is the number of objects that a dump has several times with different versions, and example names one.
+	repeated int
+	example  string
 }
 
 // maxFindings is how many findings of one object are kept. A hostile object may have a thousand.
@@ -50,7 +54,8 @@ func (a *auditor) judgePage(ctx context.Context, page []manifest.Object) error {
 		version := string(o.GetUID()) + " " + o.GetResourceVersion()
 		was, again := a.seen[o.Name()]
 		if again && (was != version || version == " ") {
-			a.Warnings = append(a.Warnings, o.Name()+" is there more than once: only the first one was judged. Audit the dumps of several clusters one by one")
+			a.repeated++
+			a.example = cmp.Or(a.example, o.Name())
 		}
 		if !again {
 			a.seen[o.Name()] = version
@@ -245,6 +250,10 @@ func (a *auditor) sortedAudit() *Audit {
 	slices.SortFunc(a.Unjudged, func(x, y Unjudged) int {
 		return cmp.Or(strings.Compare(x.What, y.What), strings.Compare(x.Reason, y.Reason))
 	})
+	if a.repeated > 0 {
+		a.Warnings = append(a.Warnings, fmt.Sprintf("objects with the name of an earlier one: %d, for example %s. They were not judged: audit the dumps of several "+
+			"clusters one by one", a.repeated, a.example))
+	}
 	slices.Sort(a.Warnings)
 	return a.Audit
 }

@@ -26,8 +26,9 @@ type Dump struct {
 	Inputs
 	// Empty are the files that have no object of Kubernetes.
 	Empty []string
-	// NoObjects are the positions, FILE:LINE, of items of lists that are no objects of Kubernetes.
-	NoObjects []string
+	// NoObjects is the number of items of lists that are no objects of Kubernetes, and FirstNoObject the position of the first one, FILE:LINE.
+	NoObjects     int
+	FirstNoObject string
 
 	guests []source
 	files  Files
@@ -74,7 +75,9 @@ func (d *Dump) addFile(path string, at *Positions) {
 		for _, item := range items {
 			isObject := d.addItem(item)
 			if isList && !isObject {
-				d.NoObjects = append(d.NoObjects, fmt.Sprintf("%s:%d", item.file, item.line))
+				if d.NoObjects++; d.NoObjects == 1 {
+					d.FirstNoObject = fmt.Sprintf("%s:%d", item.file, item.line)
+				}
 			}
 			found = isObject || found
 		}

@@ -106,8 +106,8 @@ func cluster(t *testing.T, texts ...string) *pages {
 	return &pages{Reader: objects.New(known, all...), calls: map[string]int{}}
 }
 
-// TestAuditOfTemplates: a template that violates a policy is listed at its path in the object, a template of which nothing can be made is not, and a
-// user who may not list the kind is told.
+// TestAuditOfTemplates: the audit lists a template that violates a policy at its path in the object, and leaves out a template of which nothing can be made.
+// A user without the right to list the kind gets a warning.
 func TestAuditOfTemplates(t *testing.T) {
 	t.Parallel()
 	pool := "{apiVersion: pool.kubevirt.io/v1, kind: VirtualMachinePool, metadata: {name: %s, namespace: shop}, spec: {virtualMachineTemplate: {spec: " +
