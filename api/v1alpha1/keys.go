@@ -29,6 +29,9 @@ const (
 	// AnnotationRefused is on VMs that KubeVirt runs and that admission would refuse, such as VMs that were written while the webhook did not answer. Its value is
 	// the reason. Kiln's controller writes the annotation, and removes it when the VM would be admitted.
 	AnnotationRefused = Prefix + "refused"
+	// AnnotationExcepted is on VMs that violate a GuestPolicy with a GuestPolicyException. Its value names the policies, the exceptions and their ends. Kiln's
+	// controller writes the annotation, and removes it when the VM needs no exception any more. Nothing reads it.
+	AnnotationExcepted = Prefix + "excepted"
 	// AnnotationRollout is on VMs. With the value RolloutRestart an edit of a VM whose VMI exists is followed by a restart.
 	AnnotationRollout = Prefix + "rollout"
 	// AnnotationTemplateDigest is on VMIs that a VM made. Its value is the digest of the VM's template and pins. A restart of a VM with the same template and

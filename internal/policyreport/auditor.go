@@ -44,7 +44,7 @@ const (
 // Auditor evaluates the GuestPolicies in the background. It runs on the leader. A round audits the namespaces whose VMs or policies have changed since they
 // were audited; a namespace whose audit failed is audited in the next round, and keeps its report until then.
 type Auditor struct {
-	// Client reads metadata of VMs and VMIs from a cache, and writes reports.
+	// Client reads metadata of VMs and VMIs from a cache, and writes reports and the annotation kilnvm.io/excepted.
 	Client client.Client
 	// Live reads whole VMs and VMIs, and the reports.
 	Live client.Reader

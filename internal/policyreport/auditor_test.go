@@ -44,8 +44,9 @@ type auditTest struct {
 	// notServed and broken are faults of the API server: it does not serve reports, or does not answer about VMs of a namespace.
 	notServed bool
 	broken    string
-	// refuses is a fault, too: it refuses the Reports of namespaces.
-	refuses bool
+	// refuses is a fault, too: it refuses the Reports of namespaces. refusesVM is what it answers to a write of a VM.
+	refuses   bool
+	refusesVM error
 }
 
 func newAudit(t *testing.T, objects ...client.Object) *auditTest {
@@ -94,6 +95,9 @@ func newAudit(t *testing.T, objects ...client.Object) *auditTest {
 		},
 		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
 			wrote("patch", object)
+			if object.GetObjectKind().GroupVersionKind().Kind == v1.VirtualMachineGroupVersionKind.Kind && a.refusesVM != nil {
+				return a.refusesVM
+			}
 			return c.Patch(ctx, object, patch, options...)
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
@@ -329,26 +333,34 @@ func TestFaults(t *testing.T) {
 	a.same("mended", strings.Join(a.round(interval), ", "), "patch shop, patch")
 }
 
+// approveException has VMs of namespace 'shop' violate policy 'few' for ten minutes.
+func (a *auditTest) approveException(names ...string) {
+	of := &v1alpha1.GuestPolicyException{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "big", Generation: 1,
+		CreationTimestamp: metav1.NewTime(a.now)}}
+	of.Spec.Policies = []v1alpha1.GuestPolicyExceptionPolicy{{Name: "few"}}
+	of.Spec.VirtualMachines.Names = names
+	of.Spec.Expires, of.Spec.RequestedBy = metav1.NewTime(a.now.Add(10*time.Minute)), "ann"
+	of.Status.Approvals = []v1alpha1.GuestPolicyExceptionApproval{{Policy: "few", By: "bob", As: approvers[0], Generation: 1}}
+	a.exceptions = []*policy.Exception{policy.NewException(of)}
+}
+
 // TestExceptionEnds: a violation that an exception permits is skipped, until the exception ends without any event.
 func TestExceptionEnds(t *testing.T) {
 	a := newAudit(t, machine("shop", "b", 4))
 	a.inForce = []*policy.Policy{compiled(t, "few", 2, v1alpha1.PolicyDeny)}
-	of := &v1alpha1.GuestPolicyException{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "big", Generation: 1,
-		CreationTimestamp: metav1.NewTime(a.now)}}
-	of.Spec.Policies = []v1alpha1.GuestPolicyExceptionPolicy{{Name: "few"}}
-	of.Spec.VirtualMachines.Names = []string{"b"}
-	of.Spec.Expires, of.Spec.RequestedBy = metav1.NewTime(a.now.Add(10*time.Minute)), "ann"
-	of.Status.Approvals = []v1alpha1.GuestPolicyExceptionApproval{{Policy: "few", By: "bob", As: approvers[0], Generation: 1}}
-	a.exceptions = []*policy.Exception{policy.NewException(of)}
+	a.approveException("b")
 	a.round(0)
 	if got := a.report("shop"); !strings.HasPrefix(got, "{0 0 0 0 1}\nskip few b 0:") {
 		t.Fatal(got)
+	}
+	if a.round(interval); len(a.pages) != 1 {
+		t.Errorf("the annotated VM is read %d times", len(a.pages))
 	}
 	if a.round(9 * time.Minute); len(a.pages) > 0 {
 		t.Errorf("VMs are read before the exception ends")
 	}
 	a.round(time.Minute)
-	a.same("ended", a.report("shop"), "{0 1 0 0 0}\nfail few b 600: too many sockets")
+	a.same("ended", a.report("shop"), "{0 1 0 0 0}\nfail few b 610: too many sockets")
 }
 
 // TestUnjudgedNamespaces: a namespace in which Kiln does not evaluate policies has no report.

@@ -36,6 +36,7 @@ func (a *Auditor) evaluateObject(ctx context.Context, found *findings, object *u
 		found.again = true
 	default:
 		found.addResults(object, result)
+		a.annotateExcepted(ctx, found, object, result)
 	}
 	return ctx.Err()
 }

@@ -67,8 +67,10 @@ type findings struct {
 	longest int
 	// until is when the first exception ends; zero without one.
 	until time.Time
-	// again reports that an object could not be evaluated for a reason that may go away.
+	// again reports that an object could not be evaluated, or not be annotated, for a reason that may go away.
 	again bool
+	// annotated is the number of VMs whose annotation was written.
+	annotated int
 }
 
 // group is what results have in common that a report lists beside each other.

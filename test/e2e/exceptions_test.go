@@ -81,6 +81,10 @@ func TestExceptionOfATeam(t *testing.T) {
 	s.eventually("the exception is in force", func() bool {
 		return field(`{.status.conditions[?(@.type=="InForce")].reason}`) == "Approved"
 	})
+	s.eventually("the VM names its exception", func() bool {
+		excepted := s.kubectl("", "get", "vm", "big", "-o", `jsonpath={.metadata.annotations.kilnvm\.io/excepted}`).stdout
+		return strings.Contains(excepted, policy) && strings.HasSuffix(excepted, "by GuestPolicyException '"+s.name+"/big'")
+	})
 
 	// The approver's own edit takes the approval away, because the approver is the requester then.
 	s.must(s.kubectl("", "delete", "vm", "big"))

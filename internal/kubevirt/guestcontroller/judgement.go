@@ -217,7 +217,7 @@ func (j *judge) setRefused(seen *seenVM, refused string) {
 func versionOf(vm *v1.VirtualMachine) version {
 	own := map[string]string{}
 	for key, value := range vm.Annotations {
-		if strings.HasPrefix(key, v1alpha1.Prefix) && key != v1alpha1.AnnotationRefused {
+		if strings.HasPrefix(key, v1alpha1.Prefix) && key != v1alpha1.AnnotationRefused && key != v1alpha1.AnnotationExcepted {
 			own[key] = value
 		}
 	}
