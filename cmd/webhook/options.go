@@ -44,7 +44,7 @@ func (o *options) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
 	flags.StringVar(&o.guests, "guests", installed.Auto, installed.Usage+". Use the value of the controller")
 	flags.StringVar(&o.runtime, "runtime", string(config.RuntimePod), "how guests run, if KubeVirt does not run them: use the value of the controller. With '"+
-		string(config.RuntimePod)+"', a VM that no pod starts is refused; with '"+string(config.RuntimeNode)+"' it is not")
+		string(config.RuntimePod)+"', a VM that no pod starts is refused; with '"+string(config.RuntimeNode)+"', a VM that no launcher on a bare machine starts")
 	flags.TextVar(&o.version, "kubevirt-version", config.Version(0), installed.VersionUsage)
 	flags.StringVar(&o.hook.Image, "hook-image", "", "image of the launcher, by which guests that KubeVirt runs find their recorded hardware again: "+
 		"KubeVirt's gate Sidecar or Plugins must be on; empty for none")

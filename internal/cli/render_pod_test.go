@@ -21,6 +21,7 @@ spec: {accessModes: [ReadWriteOnce], volumeMode: Block, resources: {requests: {s
 // declare.
 func TestRenderPod(t *testing.T) {
 	t.Parallel()
+	const image = "example.org/launcher:1"
 	_, withClaim := write(t, guarded+blockClaim)
 	_, without := write(t, guarded)
 	for name, c := range map[string]struct {
@@ -28,10 +29,9 @@ func TestRenderPod(t *testing.T) {
 		devices int
 		warned  []string
 	}{
-		"a block claim": {[]string{"-f", withClaim, "--launcher-image", "example.org/launcher:1"}, 1, []string{"NetworkAttachmentDefinition 'shop/lan'"}},
-		"no claim": {[]string{"-f", without, "--launcher-image", "example.org/launcher:1"}, 0,
-			[]string{"PersistentVolumeClaim 'root' (volumeMode Filesystem)"}},
-		"the runtime too": {[]string{"-f", withClaim, "--launcher-image", "example.org/launcher:1", "--runtime", "pod"}, 1, nil},
+		"a block claim":   {[]string{"-f", withClaim, "--launcher-image", image}, 1, []string{"NetworkAttachmentDefinition 'shop/lan'"}},
+		"no claim":        {[]string{"-f", without, "--launcher-image", image}, 0, []string{"PersistentVolumeClaim 'root' (volumeMode Filesystem)"}},
+		"the runtime too": {[]string{"-f", withClaim, "--launcher-image", image, "--runtime", "pod"}, 1, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -41,7 +41,7 @@ func TestRenderPod(t *testing.T) {
 				t.Fatalf("%v, %v\n%s%s", got.err, err, got.out, got.errOut)
 			}
 			container := made.Spec.Containers[0]
-			if made.Kind != "Pod" || made.Namespace != "shop" || container.Image != "example.org/launcher:1" || len(container.VolumeDevices) != c.devices {
+			if made.Kind != "Pod" || made.Namespace != "shop" || container.Image != image || len(container.VolumeDevices) != c.devices {
 				t.Errorf("got %s", got.out)
 			}
 			for _, words := range c.warned {

@@ -3,10 +3,12 @@ package hostresources
 import (
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/kdomanski/iso9660"
+	"github.com/kilnvm/kiln/pkg/baremachine"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
@@ -18,7 +20,7 @@ type cloudData struct{ user, network string }
 // inlineNoCloud describes the ISO of a volume whose data is in the VMI's spec.
 func inlineNoCloud(path string, vmi *v1.VirtualMachineInstance, data *v1.CloudInitNoCloudSource) (volumeSource, error) {
 	if data.UserDataSecretRef != nil || data.NetworkDataSecretRef != nil {
-		return volumeSource{}, fmt.Errorf("cloud-init data from a Secret is not supported on a bare machine; use userData and networkData")
+		return volumeSource{}, errors.New(baremachine.SecretDataReason)
 	}
 	given, err := inlineData(data)
 	if err != nil {

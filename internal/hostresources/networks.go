@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 
+	"github.com/kilnvm/kiln/pkg/baremachine"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -37,7 +38,7 @@ func (h *BareMachine) hostInterface(nic v1.Interface) (backend.NIC, error) {
 		return backend.NIC{}, fmt.Errorf("no bridge is configured for network '%s'; use masquerade, or start the launcher with --bridge %s=BRIDGE",
 			nic.Name, nic.Name)
 	}
-	return backend.NIC{}, errors.New("this binding is not supported on a bare machine; use masquerade or bridge")
+	return backend.NIC{}, errors.New(baremachine.BindingReason)
 }
 
 // linkMTU returns the MTU of a link of this network namespace. It is 0 for a missing link, which libvirt reports.

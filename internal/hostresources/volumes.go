@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 
+	"github.com/kilnvm/kiln/pkg/baremachine"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -64,8 +65,7 @@ func (h *BareMachine) volumeSource(ctx context.Context, vmi *v1.VirtualMachineIn
 	case volume.CloudInitNoCloud != nil:
 		return inlineNoCloud(own+".iso", vmi, volume.CloudInitNoCloud)
 	}
-	return volumeSource{}, errors.New("this kind of volume is not supported on a bare machine; " +
-		"use containerDisk, hostDisk, emptyDisk, cloudInitNoCloud, or a claim that the machine's administrator describes below --claims")
+	return volumeSource{}, errors.New(baremachine.VolumeReason)
 }
 
 // claimName returns the claim of a volume, empty for other kinds of volumes. The claim of a DataVolume has the DataVolume's name.

@@ -9,8 +9,8 @@ import (
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/guest"
 	"github.com/kilnvm/kiln/internal/hostprofile"
-	"github.com/kilnvm/kiln/internal/hostresources"
 	"github.com/kilnvm/kiln/internal/hypervisor"
+	"github.com/kilnvm/kiln/pkg/baremachine"
 	"github.com/kilnvm/kiln/pkg/render"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -76,17 +76,13 @@ func (n *Node) startDomain(ctx context.Context, vmi *v1.VirtualMachineInstance) 
 	if err := n.Hypervisor.Start(ctx, domain); err != nil {
 		return status, guest.NotStarted(err)
 	}
-	n.warnNoEffect(ctx, vmi)
+	n.warnNoEffect(vmi)
 	return n.Hypervisor.State(ctx, domain.Owner)
 }
 
 // warnNoEffect records one event that names the fields of a VMI that have no effect on a bare machine.
-func (n *Node) warnNoEffect(ctx context.Context, vmi *v1.VirtualMachineInstance) {
-	warnings, err := hostresources.Warnings(vmi)
-	if err != nil {
-		ctrl.LoggerFrom(ctx).Info("the fields without effect cannot be named", "reason", err.Error())
-	}
-	if len(warnings) > 0 {
+func (n *Node) warnNoEffect(vmi *v1.VirtualMachineInstance) {
+	if warnings := baremachine.Warnings(vmi); len(warnings) > 0 {
 		n.Events.Eventf(vmi, nil, corev1.EventTypeWarning, v1alpha1.ReasonNoEffect, "Reconcile", "%s", condition.Note(strings.Join(warnings, "; ")))
 	}
 }

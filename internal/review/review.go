@@ -121,7 +121,7 @@ func (r Reviewer) runVMStage1(ctx context.Context, reviewed VM, asker Asker) (VM
 	reviewed.Warnings = slices.Concat(reviewed.Resolved.Warnings, reviewed.Warnings)
 	if reviewed.Allowed() && !reviewed.Unknown() {
 		setters := func() func(string) string { return admit.Setters(reviewed.Meant, reviewed.Input) }
-		reviewed.Warnings = append(reviewed.Warnings, r.podWarnings(reviewed.Explicit, reviewed.configuration, setters)...)
+		reviewed.Warnings = append(reviewed.Warnings, r.runtimeWarnings(reviewed.Explicit, reviewed.configuration, setters)...)
 	}
 	return reviewed, ctx.Err()
 }

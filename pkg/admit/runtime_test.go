@@ -28,6 +28,12 @@ func TestRefusedByRuntime(t *testing.T) {
 		"a storage class for states":  {template: tpm, runtime: config.RuntimePod, stateClass: "fast"},
 		"a field of the instancetype": {template: "domain: {devices: {}}", instancetype: mapped, runtime: config.RuntimePod, want: "spec.instancetype: "},
 		"a bare machine":              {template: tpm, runtime: config.RuntimeNode},
+		"a device of a bare machine": {template: "domain: {memory: {guest: 64Mi}, devices: {gpus: [{name: card, deviceName: example.com/card}]}}",
+			runtime: config.RuntimeNode, want: "spec.template.spec.domain.devices.gpus[0]: "},
+		"a volume of a bare machine": {template: "domain: {memory: {guest: 64Mi}, devices: {disks: [{name: a}]}}\nvolumes: [{name: a, configMap: {name: a}}]",
+			runtime: config.RuntimeNode, want: "spec.template.spec.volumes[0]: "},
+		"such a device elsewhere": {template: "domain: {memory: {guest: 64Mi}, devices: {gpus: [{name: card, deviceName: example.com/card}]}}",
+			runtime: config.RuntimeNode, kubeVirt: true},
 		"beside KubeVirt":             {template: tpm, runtime: config.RuntimePod, kubeVirt: true},
 		"a runtime that is not known": {template: tpm},
 	} {

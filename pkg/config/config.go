@@ -69,7 +69,7 @@ type Limits struct {
 // Runtime is how Kiln runs guests.
 type Runtime string
 
-// Runtimes. RuntimePod makes a pod of each VMI: a VM that no pod starts is refused. RuntimeNode leaves VMIs to 'launcher node' on bare machines.
+// Runtimes. RuntimePod makes a pod of each VMI, RuntimeNode leaves VMIs to 'launcher node' on bare machines. A VM that the runtime never starts is refused.
 const (
 	RuntimePod  Runtime = "pod"
 	RuntimeNode Runtime = "node"
@@ -113,3 +113,6 @@ type SMBIOS struct{ Manufacturer, Product, Family, Version, SKU string }
 
 // Default returns the configuration of a cluster that sets nothing.
 func Default() Cluster { c, _ := FromKubeVirt(v1.KubeVirtConfiguration{}); return c }
+
+// RunsOnMachines reports whether guests run on bare machines.
+func (l Limits) RunsOnMachines() bool { return l.Runtime == RuntimeNode && !l.KubeVirtGuests }

@@ -70,9 +70,9 @@ var absurdGuests = []absurdity{
 	{why: "a disk of bytes", spec: "domain: {memory: {guest: 1Gi}}, volumes: [{name: a, emptyDisk: {capacity: 512}}]",
 		legal: "domain: {memory: {guest: 1Gi}}, volumes: [{name: a, emptyDisk: {capacity: 512Mi}}]",
 		path:  "emptyDisk.capacity '512' of volume 'a' is less than 1M", remedy: "is the unit missing?", warned: true},
-	{why: "a GPU of no plugin", spec: "domain: {memory: {guest: 1Gi}, devices: {gpus: [{name: g, deviceName: example.org/gpu}]}}",
+	{why: "a GPU of a bare machine", spec: "domain: {memory: {guest: 1Gi}, devices: {gpus: [{name: g, deviceName: example.org/gpu}]}}",
 		legal: "domain: {memory: {guest: 1Gi}, devices: {}}",
-		path:  "device 'g': ", remedy: "example.org/gpu", warned: true},
+		path:  "spec.domain.devices.gpus[0]: Forbidden", remedy: "let the guest run in a pod"},
 }
 
 const sizeKinds, preferenceKinds = "VirtualMachineInstancetype VirtualMachineClusterInstancetype", "VirtualMachinePreference VirtualMachineClusterPreference"
@@ -173,7 +173,8 @@ func TestAbsurdValues(t *testing.T) {
 		}
 		legal, paths = append(legal, objectOf(version, kind, s.name, a.legal)), append(paths, path)
 		for who, answer := range map[string]answer{
-			"cluster": s.kubectl(absurd, "create", "--dry-run=server", "-f", "-"), "offline": s.kiln("validate", "-f", s.written(absurd), "--config", config),
+			"cluster": s.kubectl(absurd, "create", "--dry-run=server", "-f", "-"),
+			"offline": s.kiln("validate", "-f", s.written(absurd), "--config", config, "--runtime", "node"),
 		} {
 			if (answer.err == nil) != a.warned || !strings.Contains(answer.stderr, path) || !strings.Contains(answer.stderr, a.remedy) {
 				t.Errorf("%s, %s, %s: %s: want '%s' and '%s', refused %t, got %v\n%s", who, kind, a.why, a.spec, path, a.remedy, !a.warned, answer.err, answer.stderr)

@@ -140,6 +140,11 @@ func index(t *testing.T, bus string) string {
 // A volume that the machine cannot serve is a condition that says so, and not a crash.
 func TestUnservedVolumesAreAClearCondition(t *testing.T) {
 	s := newSpace(t)
+	// No launcher serves these, so that the create is refused.
+	refused := s.kubectl(strings.Replace(vm("map", running...), "emptyDisk: {capacity: 1Gi}", "configMap: {name: map}", 1), "create", "-f", "-")
+	if refused.err == nil || !strings.Contains(refused.stderr, "spec.template.spec.volumes[0]: Forbidden") {
+		t.Errorf("a volume that no bare machine has: %v\n%s", refused.err, refused.stderr)
+	}
 	m := s.startMachine()
 	for name, volume := range map[string]string{
 		"passwd": "hostDisk: {path: /etc/passwd, type: Disk}",

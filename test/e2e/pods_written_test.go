@@ -1,11 +1,15 @@
 package e2e
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/review"
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/crdschema"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pod"
 	"github.com/kilnvm/kiln/test/changes"
@@ -24,7 +28,7 @@ func TestAdmittedGuestsHavePods(t *testing.T) {
 	if err := yaml.Unmarshal(changes.OfPods, &sample); err != nil {
 		t.Fatal(err)
 	}
-	s.changeEachLeaf(sample, s.admittedByServer, 100)
+	s.changeEachLeaf(sample, s.admittedForPods, 100)
 }
 
 // changeEachLeaf demands that the API server takes the pod of each VMI that admission takes: of the sample, and of those in which one leaf is removed or has a
@@ -59,17 +63,25 @@ func (s space) changeEachLeaf(sample map[string]any, admit func(map[string]any) 
 	}
 }
 
-// admittedByServer returns a VMI as the webhook admits it, or nil.
-func (s space) admittedByServer(object map[string]any) *v1.VirtualMachineInstance {
+// admittedForPods returns a VMI as schema and webhook admit it if guests run in pods, or nil. The webhook of these tests is of bare machines.
+func (s space) admittedForPods(object map[string]any) *v1.VirtualMachineInstance {
 	s.Helper()
-	stored, err := s.on.WouldCreate(s.Context(), s.in("vmi"), &unstructured.Unstructured{Object: object})
-	if err != nil {
-		return nil
-	}
-	vmi := &v1.VirtualMachineInstance{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(stored.Object, vmi); err != nil {
+	one := manifest.Object{Unstructured: &unstructured.Unstructured{Object: object}}
+	one.SetNamespace(s.name)
+	known, err := crdschema.Scheme()
+	if err := errors.Join(err, one.CheckSchema()); err != nil {
 		s.Fatal(err)
 	}
+	bench := workbench.Bench{Runtime: string(config.RuntimePod)}
+	all, err := bench.Review(s.Context(), manifest.Inputs{Named: []manifest.Object{one}, Reader: objects.New(known)}, nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if len(all.Objects) != 1 || all.Objects[0].Fault != nil || !all.Objects[0].Verdict.Allowed() {
+		return nil
+	}
+	vmi := all.Objects[0].Guest.Explicit
+	vmi.UID = "1d9c2f0e-0000-4000-8000-000000000001"
 	return vmi
 }
 

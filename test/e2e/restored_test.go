@@ -31,7 +31,7 @@ spec:
 	s.established("network-attachment-definitions.k8s.cni.cncf.io")
 }
 
-// networked is a VM with a card on a network of Multus, a disk on a claim, and a ConfigMap.
+// networked is a VM with a card on a network of Multus, a disk on a claim, and cloud-init data.
 const networked = `apiVersion: kubevirt.io/v1
 kind: VirtualMachine
 metadata: {name: demo, labels: {app: demo}}
@@ -49,7 +49,7 @@ spec:
       networks: [{name: default, pod: {}}, {name: lan, multus: {networkName: lan}}]
       volumes:
       - {name: root, persistentVolumeClaim: {claimName: root}}
-      - {name: conf, configMap: {name: conf}}
+      - {name: conf, cloudInitNoCloud: {userData: x}}
       - {name: scratch, emptyDisk: {capacity: 1Mi}}
 `
 
@@ -115,7 +115,7 @@ func (s space) configuration() map[string]any {
 func TestSnapshotOfARunningGuest(t *testing.T) {
 	s := newSpace(t)
 	serveNetworks(s)
-	for _, object := range []string{lanDefinition, fmt.Sprintf(rootClaim, "root"), "{apiVersion: v1, kind: ConfigMap, metadata: {name: conf}}",
+	for _, object := range []string{lanDefinition, fmt.Sprintf(rootClaim, "root"),
 		size("own", 1, "128Mi"), networked} {
 		s.create(object)
 	}
@@ -142,7 +142,7 @@ func TestSnapshotOfARunningGuest(t *testing.T) {
 	s.must(s.kubectl(size("own", 2, "256Mi"), "replace", "-f", "-"))
 	s.must(s.kubectl("", "patch", "vm", "demo", "--type=merge", `-p={"metadata":{"annotations":{"kilnvm.io/pins":""}},"spec":{"template":{"spec":{
 		"domain":{"devices":{"interfaces":[{"name":"default","masquerade":{}}]}},"networks":[{"name":"default","pod":{}}],
-		"volumes":[{"name":"root","persistentVolumeClaim":{"claimName":"new"}},{"name":"conf","configMap":{"name":"conf"}},
+		"volumes":[{"name":"root","persistentVolumeClaim":{"claimName":"new"}},{"name":"conf","cloudInitNoCloud":{"userData":"x"}},
 		{"name":"scratch","emptyDisk":{"capacity":"1Mi"}}]}}}}`))
 	s.must(s.kubectl("", "delete", "virtualmachineinstancetype", "own"))
 	for _, machine := range []string{"pc-q35-8.0", "pc-q35-9.2"} {

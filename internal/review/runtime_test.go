@@ -49,6 +49,15 @@ func TestPodWarnings(t *testing.T) {
 				"further fields that have no effect in a pod: 1; 'kubectl kiln validate --runtime pod' lists them",
 			},
 		},
+		"no effect on a bare machine": {
+			spec:   "evictionStrategy: LiveMigrate\naffinity: {}\ntolerations: [{}]\nsubdomain: a\nschedulerName: b",
+			change: func(c *config.Cluster) { c.Limits.Runtime = config.RuntimeNode },
+			want: []string{
+				"affinity has no effect: launchers claim VMIs by nodeSelector alone", "tolerations has no effect: launchers claim VMIs by nodeSelector alone",
+				"schedulerName has no effect: launchers claim VMIs by nodeSelector alone",
+				"further fields that have no effect on a bare machine: 2; 'kubectl kiln validate --runtime node' lists them",
+			},
+		},
 		"what nodes may allow": {
 			spec: "domain: {devices: {interfaces: [{name: a, sriov: {}}, {name: b, bridge: {}}]}}\n" +
 				"networks: [{name: a, multus: {networkName: x}}, {name: b, multus: {networkName: z}}]",
@@ -64,7 +73,7 @@ func TestPodWarnings(t *testing.T) {
 			if c.change != nil {
 				c.change(&cluster)
 			}
-			if diff := cmp.Diff(c.want, (Reviewer{}).podWarnings(vmi, cluster, nobody)); diff != "" {
+			if diff := cmp.Diff(c.want, (Reviewer{}).runtimeWarnings(vmi, cluster, nobody)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -76,10 +85,10 @@ func TestPodWarnings(t *testing.T) {
 	}
 	realtime := &v1.VirtualMachineInstance{Spec: v1.VirtualMachineInstanceSpec{Domain: v1.DomainSpec{CPU: &v1.CPU{Realtime: &v1.Realtime{}}}}}
 	want := []string{"no pod starts this guest: instancetype 'rt1' sets domain.cpu.realtime" + see}
-	if diff := cmp.Diff(want, (Reviewer{}).podWarnings(realtime, config.Default(), theirs)); diff != "" {
+	if diff := cmp.Diff(want, (Reviewer{}).runtimeWarnings(realtime, config.Default(), theirs)); diff != "" {
 		t.Errorf("what an instancetype sets (-want +got):\n%s", diff)
 	}
-	if got := (Reviewer{}).podWarnings(nil, config.Cluster{}, nobody); got != nil {
+	if got := (Reviewer{}).runtimeWarnings(nil, config.Cluster{}, nobody); got != nil {
 		t.Errorf("no VMI: %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package hostresources
+package baremachine
 
 import (
 	"slices"
@@ -24,12 +24,8 @@ func TestWarnings(t *testing.T) {
 		if err := yaml.UnmarshalStrict([]byte(spec), &vmi.Spec); err != nil {
 			t.Fatal(err)
 		}
-		warnings, err := Warnings(vmi)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var got []string
-		for _, warning := range warnings {
+		for _, warning := range Warnings(vmi) {
 			at, reason, _ := strings.Cut(strings.TrimPrefix(warning, "spec."), " ")
 			if !strings.HasPrefix(reason, "has no effect: ") {
 				t.Errorf("no reason: %s", warning)
@@ -38,18 +34,6 @@ func TestWarnings(t *testing.T) {
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: %q, want %s", spec, got, want)
-		}
-	}
-}
-
-// TestSerialLog: logSerialConsole false keeps no log.
-func TestSerialLog(t *testing.T) {
-	for _, logs := range []*bool{nil, new(true), new(false)} {
-		vmi := &v1.VirtualMachineInstance{}
-		vmi.UID, vmi.Spec.Domain.Devices.LogSerialConsole = "1d9c2f0e-0000-4000-8000-000000000001", logs
-		bound, errs := (&BareMachine{State: t.TempDir()}).Bind(t.Context(), vmi, nil)
-		if len(errs) > 0 || (bound.SerialLog == "") != (logs != nil && !*logs) {
-			t.Errorf("%v: the log is '%s' (%v)", logs, bound.SerialLog, errs)
 		}
 	}
 }
