@@ -182,6 +182,10 @@ const (
 // ReasonRestartRequired is the reason of condition RestartRequired on VMs: the VM was edited, and its VMI is as before. It is KubeVirt's word.
 const ReasonRestartRequired = "RestartRequired"
 
+// ConditionFieldsWithoutEffect is on VMs with fields that have no effect where Kiln runs their guests: in a pod, or on a bare machine. Its message names the
+// first three of them. It is written when a VMI is created, and when a VM is edited while its VMI runs. A create or an update gets the same as warnings.
+const ConditionFieldsWithoutEffect = "FieldsWithoutEffect"
+
 // ConditionPinsLost is on VMs with annotation kilnvm.io/lost-pins: the VM uses the current objects in the place of the revisions that it was pinned to. Its
 // status is True. If KubeVirt writes the conditions of VMs, an event with its reason takes its place.
 const ConditionPinsLost = "PinsLost"
@@ -212,7 +216,8 @@ const (
 	ReasonSuccessfulDelete = "SuccessfulDelete"
 	// ReasonHardwareForeign means that the GuestHardware with the VM's name belongs to another VM or VMI. It is also a reason of Synchronized on VMIs.
 	ReasonHardwareForeign = "HardwareForeign"
-	// ReasonNoEffect is the reason of the event about fields of a VMI that have no effect where its guest runs: in a pod, or on a bare machine.
+	// ReasonNoEffect is the reason of ConditionFieldsWithoutEffect, and of the event about fields of a VMI that have no effect where its guest runs: in a pod,
+	// or on a bare machine.
 	ReasonNoEffect = "NoEffect"
 	// ReasonHardwareChanged is the reason of the event after a boot whose hardware differs from the hardware record.
 	ReasonHardwareChanged = "HardwareChanged"

@@ -151,6 +151,7 @@ func (c *Controller) reconcileVM(ctx context.Context, key types.NamespacedName) 
 	if s.vm.DeletionTimestamp == nil {
 		c.findPendingEdit(ctx, s)
 		c.applyRunStrategy(ctx, s)
+		c.noteWithoutEffectOfNew(ctx, s)
 	}
 	c.noteOutage(key, s)
 	err = c.writeStatus(ctx, s)

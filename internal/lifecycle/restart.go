@@ -85,11 +85,13 @@ func (c *Controller) computePendingEdit(ctx context.Context, s *state) (pendingE
 		return pendingEdit{}, err
 	}
 	if digest := next.Annotations[v1alpha1.AnnotationTemplateDigest]; digest == running.Annotations[v1alpha1.AnnotationTemplateDigest] {
+		c.noteWithoutEffect(s, running)
 		return pendingEdit{}, nil // the VM requires what it required then, whatever webhooks and later versions of Kiln make of it
 	}
 	if err := c.admitByDryRun(ctx, s, next); err != nil {
 		return pendingEdit{}, err
 	}
+	c.noteWithoutEffect(s, next)
 	next.Spec.StartStrategy = running.Spec.StartStrategy // a request to start may have set it
 	live, err := c.vmiWithLiveChanges(ctx, s, vmiChange{running: running, next: next})
 	if err != nil {

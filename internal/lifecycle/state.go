@@ -28,6 +28,9 @@ type state struct {
 	pending        pendingEdit
 	pendingUnknown bool
 
+	// withoutEffect is the message of condition FieldsWithoutEffect, empty for none; nil if this reconcile has not looked, so that the condition stays.
+	withoutEffect *string
+
 	// failure is the VM's Failure condition, nil if nothing keeps the VM from its run strategy.
 	failure *failure
 	// awaitedWebhook is the webhook that does not answer and keeps the VM from its run strategy; empty for none.

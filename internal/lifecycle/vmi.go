@@ -110,6 +110,7 @@ func (c *Controller) createVMI(ctx context.Context, s *state) {
 		c.handleError(s, v1alpha1.ReasonFailedCreate, err)
 	default:
 		s.vmi = vmi
+		c.noteWithoutEffect(s, vmi) // admission has made it explicit
 		s.noteVMIEvent(v1alpha1.ReasonSuccessfulCreate, "created the virtual machine instance")
 	}
 }
