@@ -92,7 +92,8 @@ func TestBoundsOfAnnotations(t *testing.T) {
 			result.Violations = append(result.Violations, v)
 		}
 	}
-	if got := exceptionsOf(result); len(got) > 1024 || strings.Contains(got, "\n") || strings.Count(got, "'policy-00'") != 1 || !strings.HasPrefix(got, "GuestPolicy 'policy-00'") {
+	got := exceptionsOf(result)
+	if len(got) > 1024 || strings.Contains(got, "\n") || strings.Count(got, "'policy-00'") != 1 || !strings.HasPrefix(got, "GuestPolicy 'policy-00'") {
 		t.Errorf("%d bytes: %s", len(got), got)
 	}
 	var vms []client.Object

@@ -26,9 +26,6 @@ const assumedStateClass = "standard"
 // error is a Refusal.
 func (b *Bench) RenderPod(ctx context.Context, r Reviewed, flags pod.Settings) (*corev1.Pod, Notes, error) {
 	guest := r.Guest
-	if b.Runtime == RuntimeKubeVirt || b.Runtime == string(config.RuntimeNode) {
-		return nil, Notes{}, fmt.Errorf("--stage %s is the pod of runtime '%s': leave out --runtime %s", StagePod, config.RuntimePod, b.Runtime)
-	}
 	if guest.Input.Cluster.Limits.KubeVirtGuests {
 		return nil, Notes{}, fmt.Errorf("KubeVirt runs the guests here, and its virt-controller makes their pods: use --runtime %s", config.RuntimePod)
 	}

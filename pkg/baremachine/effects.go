@@ -1,5 +1,5 @@
-// Package baremachine lists the fields of an explicit VMI that every launcher on a bare machine refuses, independent of its flags and its machine, and the fields
-// that have no effect on a bare machine.
+// Package baremachine lists the fields of an explicit VMI that every launcher on a bare machine refuses, independent of its flags and its machine, and the
+// fields that have no effect on a bare machine.
 package baremachine
 
 import (
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/mutate"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -69,7 +70,7 @@ var effects = withSteps([]Effect{
 	{Field: "volumes[].dataVolume.hotpluggable", Reason: pluggedReason, unless: "false"},
 	{Field: "volumes[].hostDisk.shared", Reason: "has no effect: no guest is migrated; set shareable of the disk", unless: "false"},
 	{Field: "volumes[].containerDisk.imagePullSecret", Reason: pullReason},
-	{Field: "volumes[].containerDisk.imagePullPolicy", Reason: pullReason, unless: `"IfNotPresent"`},
+	{Field: "volumes[].containerDisk.imagePullPolicy", Reason: pullReason},
 	{Field: "domain.firmware.kernelBoot.container.imagePullSecret", Reason: pullReason},
 	{Field: "domain.firmware.kernelBoot.container.imagePullPolicy", Reason: pullReason, unless: `"IfNotPresent"`},
 })
@@ -82,13 +83,28 @@ type NoEffect struct {
 	Reason string
 }
 
-// Without returns the fields of a VMI that have no effect on a bare machine, in the order of the table and of positions.
+// Without returns the fields of a VMI that have no effect on a bare machine, in the order of the table and of positions. A pull policy that is the default is
+// not among them: stage 1 writes it into each container disk.
 func Without(vmi *v1.VirtualMachineInstance) (without []NoEffect) {
-	spec := reflect.ValueOf(&vmi.Spec).Elem()
+	spec := reflect.ValueOf(withoutDefaultPullPolicies(&vmi.Spec)).Elem()
 	for i := range effects {
 		effects[i].eachUse(spec, effects[i].steps, nil, func(at *field.Path) { without = append(without, NoEffect{at, effects[i].Reason}) })
 	}
 	return without
+}
+
+// withoutDefaultPullPolicies returns a spec in which no container disk has the pull policy that is its default. It does not change the given spec.
+func withoutDefaultPullPolicies(spec *v1.VirtualMachineInstanceSpec) *v1.VirtualMachineInstanceSpec {
+	changed := *spec
+	changed.Volumes = slices.Clone(spec.Volumes)
+	for i := range changed.Volumes {
+		if disk := changed.Volumes[i].ContainerDisk; disk != nil && disk.ImagePullPolicy == mutate.DefaultPullPolicy(disk.Image) {
+			less := *disk
+			less.ImagePullPolicy = ""
+			changed.Volumes[i].ContainerDisk = &less
+		}
+	}
+	return &changed
 }
 
 // Warnings returns a sentence for each field without effect.

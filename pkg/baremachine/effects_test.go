@@ -9,16 +9,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestWarnings: a field is named where it stands, and a value that asks for nothing is not.
+// TestWarnings: a warning contains the path of the field. A value that is equal to the default has no warning.
 func TestWarnings(t *testing.T) {
-	const nic = "domain.devices.interfaces[0]"
+	const nic, pull = "domain.devices.interfaces[0]", "volumes[0].containerDisk.imagePullPolicy"
 	for spec, want := range map[string]string{
 		"{}": "",
 		"{evictionStrategy: None, domain: {devices: {disks: [{name: a, changedBlockTracking: false}]}}}": "",
-		"{evictionStrategy: LiveMigrate}": "evictionStrategy",
-		"{volumes: [{containerDisk: {imagePullPolicy: IfNotPresent}}, {containerDisk: {imagePullPolicy: Always}}]}": "volumes[1].containerDisk.imagePullPolicy",
-		"{domain: {devices: {interfaces: [{ports: [{port: 80}], tag: x}]}}}":                                        nic + ".tag " + nic + ".ports",
-		"{domain: {launchSecurity: {sev: {attestation: {}}}}}":                                                      "domain.launchSecurity.sev.attestation",
+		"{evictionStrategy: LiveMigrate}":                                    "evictionStrategy",
+		"{domain: {devices: {interfaces: [{ports: [{port: 80}], tag: x}]}}}": nic + ".tag " + nic + ".ports",
+		"{domain: {launchSecurity: {sev: {attestation: {}}}}}":               "domain.launchSecurity.sev.attestation",
+		"{volumes: [{containerDisk: {image: 'a:1', imagePullPolicy: IfNotPresent}}, {containerDisk: {image: a, imagePullPolicy: Always}}]}": "",
+		"{volumes: [{containerDisk: {image: 'a:1', imagePullPolicy: Always}}]}":                                                             pull,
+		"{volumes: [{containerDisk: {image: 'a:latest', imagePullPolicy: Never}}]}":                                                         pull,
 	} {
 		vmi := &v1.VirtualMachineInstance{}
 		if err := yaml.UnmarshalStrict([]byte(spec), &vmi.Spec); err != nil {

@@ -15,8 +15,8 @@ const (
 	virtiofsReason   = "no launcher runs virtiofsd; use a disk"
 )
 
-// Refused returns the fields of an explicit VMI because of which no launcher on a bare machine starts the guest. Fields that depend on the launcher's flags or on
-// the machine, such as claims, bridges and images, are not among them.
+// Refused returns the fields of an explicit VMI because of which no launcher on a bare machine starts the guest. Fields that depend on the launcher's flags or
+// on the machine, such as claims, bridges and images, are not among them.
 func Refused(vmi *v1.VirtualMachineInstance) (refused field.ErrorList) {
 	spec := &vmi.Spec
 	for i := range spec.Volumes {

@@ -20,11 +20,16 @@ func pullPolicy(vmi *v1.VirtualMachineInstance, _ config.Defaults) {
 		if disk == nil || disk.ImagePullPolicy != "" {
 			continue
 		}
-		disk.ImagePullPolicy = corev1.PullIfNotPresent
-		if isLatest(disk.Image) {
-			disk.ImagePullPolicy = corev1.PullAlways
-		}
+		disk.ImagePullPolicy = DefaultPullPolicy(disk.Image)
 	}
+}
+
+// DefaultPullPolicy returns the pull policy of a container disk without imagePullPolicy.
+func DefaultPullPolicy(image string) corev1.PullPolicy {
+	if isLatest(image) {
+		return corev1.PullAlways
+	}
+	return corev1.PullIfNotPresent
 }
 
 // isLatest reports whether an image reference '[registry[:port]/]name[:tag][@digest]' has no digest, and no tag except 'latest'. Trap: a

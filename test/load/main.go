@@ -22,7 +22,7 @@ import (
 type options struct {
 	Root string `json:"-"`
 	Out  string `json:"-"`
-	// Only names the measurements: creates, guests, burst, memory.
+	// Only names the measurements: creates, guests, burst, memory, audit.
 	Only string `json:"-"`
 	// Variants are the peers, each as often as Rounds says.
 	Variants string `json:"-"`
@@ -35,6 +35,7 @@ type options struct {
 	Guests int           `json:"guests"`
 	Burst  int           `json:"burst"`
 	Memory memorySizes   `json:"memory"`
+	Audit  auditSizes    `json:"audit"`
 }
 
 func main() {
@@ -49,7 +50,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.Root, "root", ".", "the repository")
 	flag.StringVar(&o.Out, "out", "bin/load.json", "file of the results; measurements that are not made now stay in it as they are")
-	flag.StringVar(&o.Only, "only", "creates,guests,burst,memory", "what is measured")
+	flag.StringVar(&o.Only, "only", "creates,guests,burst,memory,audit", "what is measured")
 	flag.StringVar(&o.Variants, "variants", strings.Join(variantNames(), ","), "which variants are compared")
 	flag.IntVar(&o.Rounds, "rounds", 5, "runs of each variant; the median counts")
 	flag.IntVar(&o.VMs, "vms", 1500, "Halted VMs of a run")
@@ -61,6 +62,9 @@ func main() {
 	flag.IntVar(&o.Memory.VMs, "memory-vms", 10000, "VMs while memory is measured")
 	flag.IntVar(&o.Memory.Namespaces, "memory-namespaces", 100, "their namespaces")
 	flag.IntVar(&o.Memory.Every, "memory-every", 5, "every Nth of them has runStrategy Always, and so a VMI")
+	flag.IntVar(&o.Audit.VMs, "audit-vms", 20000, "VMs on which policies are evaluated")
+	flag.IntVar(&o.Audit.Namespaces, "audit-namespaces", 20, "their namespaces")
+	flag.IntVar(&o.Audit.Policies, "audit-policies", 10, "the policies")
 	flag.Parse()
 	ctrl.SetLogger(noLogs())
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -86,7 +90,7 @@ func measureAll(ctx context.Context, o options) error {
 	for _, one := range []struct {
 		name string
 		do   func(context.Context, options, *Results) error
-	}{{"creates", measureCreates}, {"guests", measureGuests}, {"burst", measureBurst}, {"memory", measureMemory}} {
+	}{{"creates", measureCreates}, {"guests", measureGuests}, {"burst", measureBurst}, {"memory", measureMemory}, {"audit", measureAudit}} {
 		if !strings.Contains(","+o.Only+",", ","+one.name+",") {
 			continue
 		}

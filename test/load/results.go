@@ -23,6 +23,7 @@ type Results struct {
 	Guests  map[string][]Run `json:"guests,omitempty"`
 	Bursts  map[string][]Run `json:"bursts,omitempty"`
 	Memory  []MemoryAt       `json:"memory,omitempty"`
+	Audit   *AuditAt         `json:"audit,omitempty"`
 }
 
 // Run is one run of one variant.
@@ -104,6 +105,9 @@ func (r *Results) printTo(to io.Writer) {
 	}
 	for _, at := range r.Memory {
 		at.printTo(table)
+	}
+	if r.Audit != nil {
+		r.Audit.printTo(table)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pod"
 	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/spf13/cobra"
@@ -125,6 +126,8 @@ func (o *renderRun) checkFlags(cmd *cobra.Command, r renderOptions) error {
 		return errors.New("--output-dir writes only XML: leave out -o")
 	case r.Stage != workbench.StagePod:
 		return nil
+	case o.Bench.Runtime == workbench.RuntimeKubeVirt || o.Bench.Runtime == string(config.RuntimeNode):
+		return fmt.Errorf("--stage %s is the pod of runtime '%s': leave out --runtime %s", workbench.StagePod, config.RuntimePod, o.Bench.Runtime)
 	case r.folder != "" || o.Output == "xml" && cmd.Flags().Changed("output"):
 		return fmt.Errorf("a pod is no XML: leave out --output-dir and -o xml, or --stage %s", workbench.StagePod)
 	case r.Host != "" || r.Bindings != "":
