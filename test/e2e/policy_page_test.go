@@ -23,7 +23,7 @@ func TestPolicyFromAnEmptyFolder(t *testing.T) {
 			h.awaitException()
 		}
 	})
-	if scripts != 19 || shown != 10 {
+	if scripts != 20 || shown != 11 {
 		t.Errorf("%d scripts and %d outputs: the page has another form than this test reads", scripts, shown)
 	}
 	if h.exists("guestpolicy", "u1-only") {
