@@ -127,6 +127,10 @@ const (
 // is installed, a policy refuses to delete these objects.
 const LabelUninstall = Prefix + "uninstall"
 
+// LabelKeepWhileUsed is on instancetypes, preferences, GuestProfiles, ClusterGuestProfiles and GuestPolicies. With the value 'true' admission refuses to delete
+// the object while VMs use it.
+const LabelKeepWhileUsed = Prefix + "keep-while-used"
+
 // FinalizerGuestPod is on the pods of guests. Kiln's controller removes it when the pod has ended, or when the node of the pod is tainted
 // node.kubernetes.io/out-of-service. Until then other pods must not start the guest, even after 'kubectl delete pod --force'.
 const FinalizerGuestPod = Prefix + "guest-pod"

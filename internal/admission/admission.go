@@ -42,6 +42,8 @@ type Server struct {
 
 	// capacity bounds the reviews in progress of all hooks.
 	capacity *semaphore.Weighted
+	// counting bounds the counts of VMs in progress.
+	counting *semaphore.Weighted
 }
 
 // The paths of the webhook configurations.
@@ -66,6 +68,7 @@ const (
 	ValidateRestore      = "/validate/virtualmachinerestores"
 	ValidateClone        = "/validate/virtualmachineclones"
 	ValidateCarrier      = "/validate/carriers"
+	ValidateDeletion     = "/validate/deletions"
 )
 
 // Hooks returns all webhooks by path. They share the capacity for reviews in progress, because they share the memory of the process.
@@ -73,6 +76,9 @@ func (s *Server) Hooks() map[string]Hook {
 	hooks := map[string]Hook{}
 	if s.capacity == nil {
 		s.capacity = newCapacity()
+	}
+	if s.counting == nil {
+		s.counting = newCounting()
 	}
 	yields := func() bool { return s.Reviewer.Configuration().Limits.KubeVirtGuests }
 	for path, handle := range map[string]handler{
@@ -96,6 +102,7 @@ func (s *Server) Hooks() map[string]Hook {
 		ValidateRestore:      s.withinCount(s.validateRestore),
 		ValidateClone:        s.withinCount(s.validateClone),
 		ValidateCarrier:      s.validateCarrier,
+		ValidateDeletion:     deletions{s}.validate,
 	} {
 		hooks[path] = Hook{handle: handle, capacity: s.capacity, path: path, refusals: s.Refusals, yields: yields}
 	}

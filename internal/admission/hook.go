@@ -182,6 +182,9 @@ func (h Hook) handleBounded(ctx context.Context, request *admissionv1.AdmissionR
 	if h.path == ValidateCarrier && request.Operation == admissionv1.Update && keepsSpec(request) { // nothing is judged, whatever the size of the object
 		return answer{}, nil
 	}
+	if h.path == ValidateDeletion { // nothing may make an object undeletable; the handler decodes only what is within the bounds
+		return h.handle(ctx, request)
+	}
 	over := validate.Counts(request.Object.Raw)
 	if over == nil {
 		over = validate.StoredCounts(request.OldObject.Raw)

@@ -22,7 +22,7 @@ func (r Resolver) matchingPresets(ctx context.Context, vm *v1.VirtualMachine) ([
 	if err != nil {
 		return nil, err
 	}
-	typed, errs := preset.Match(all, selectableVMI(vm))
+	typed, errs := preset.Match(all, SelectableVMI(vm))
 	if len(errs) > 0 {
 		return nil, (&Refusal{errs}).OfTemplate() // preset.Match judges the VMI
 	}

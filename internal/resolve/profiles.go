@@ -162,7 +162,7 @@ func (r Resolver) selectedProfiles(ctx context.Context, vm *v1.VirtualMachine) (
 		return nil, err
 	}
 	engines := profilesOnly(all)
-	chosen, errs := profile.Select(engines, selectableVMI(vm))
+	chosen, errs := profile.Select(engines, SelectableVMI(vm))
 	closure, missing := profile.Closure(chosen, engines)
 	if errs = append(errs, missing...); len(errs) > 0 {
 		return nil, (&Refusal{errs}).OfTemplate()

@@ -36,17 +36,17 @@ func (c *pinObject) selectsVMI(vm *v1.VirtualMachine) bool {
 	case vm.Spec.Template == nil:
 		return true
 	case c.preset != nil:
-		matching, _ := preset.Match([]v1.VirtualMachineInstancePreset{*c.preset}, selectableVMI(vm))
+		matching, _ := preset.Match([]v1.VirtualMachineInstancePreset{*c.preset}, SelectableVMI(vm))
 		return len(matching) > 0
 	case c.profile != nil:
-		return !c.base && c.profile.Selects(selectableVMI(vm))
+		return !c.base && c.profile.Selects(SelectableVMI(vm))
 	}
 	return true
 }
 
-// selectableVMI returns the VMI of a VM with only the labels and annotations of the template, by which presets and profiles select it. It shares them with the
+// SelectableVMI returns the VMI of a VM with only the labels and annotations of the template, by which presets and profiles select it. It shares them with the
 // VM. Labels and annotations that a VMI takes from its VM select nothing.
-func selectableVMI(vm *v1.VirtualMachine) *v1.VirtualMachineInstance {
+func SelectableVMI(vm *v1.VirtualMachine) *v1.VirtualMachineInstance {
 	of := vm.Spec.Template.ObjectMeta
 	return &v1.VirtualMachineInstance{ObjectMeta: metav1.ObjectMeta{Labels: of.Labels, Annotations: of.Annotations}}
 }
@@ -90,7 +90,7 @@ func profilesFit(found []*pinObject, vm *v1.VirtualMachine) bool {
 		return true
 	}
 	all := pinnedProfiles(found)
-	chosen, errs := profile.Select(all, selectableVMI(vm))
+	chosen, errs := profile.Select(all, SelectableVMI(vm))
 	closure, missing := profile.Closure(chosen, all)
 	return len(errs)+len(missing) == 0 && len(closure) == len(all)
 }
@@ -112,7 +112,7 @@ func relabelProfiles(c relabelling) ([]*pinObject, error) {
 		}
 	}
 	all := pinnedProfiles(pool)
-	chosen, errs := profile.Select(all, selectableVMI(c.vm))
+	chosen, errs := profile.Select(all, SelectableVMI(c.vm))
 	closure, missing := profile.Closure(chosen, all)
 	if errs = append(errs, missing...); len(errs) > 0 {
 		return nil, (&Refusal{errs}).OfTemplate()

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -49,6 +50,11 @@ func (s Source) Verb() string {
 		return "get"
 	}
 	return "list"
+}
+
+// VMsOf returns the source that stands for all VMs of a namespace, or of all namespaces if it is empty.
+func VMsOf(namespace string) Source {
+	return Missing{Kind: v1.VirtualMachineGroupVersionKind.Kind, Namespace: namespace}.allOfKind()
 }
 
 // anyName is the name that means all objects of a kind in a namespace.

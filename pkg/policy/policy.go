@@ -53,6 +53,19 @@ func Compile(policy *v1alpha1.GuestPolicy) (*Policy, field.ErrorList) {
 // CompileTyped is Compile with the schema of the paramKind: an expression that reads a field of params that the schema does not have is an error. Without a
 // schema, the fields of params have no types, unless they are ConfigMaps.
 func CompileTyped(policy *v1alpha1.GuestPolicy, params *spec.Schema) (*Policy, field.ErrorList) {
+	p := newPolicy(policy)
+	p.schema = params
+	at := field.NewPath("spec")
+	p.Errors = p.checkForm(at)
+	p.parseSelectors(at)
+	if len(p.Errors) == 0 {
+		p.compileExpressions(at)
+	}
+	return p, p.Errors
+}
+
+// newPolicy returns a policy whose selectors and expressions are not read yet.
+func newPolicy(policy *v1alpha1.GuestPolicy) *Policy {
 	spec := policy.Spec.DeepCopy()
 	p := &Policy{
 		Name:       policy.Name,
@@ -60,7 +73,6 @@ func CompileTyped(policy *v1alpha1.GuestPolicy, params *spec.Schema) (*Policy, f
 		resources:  spec.MatchConstraints.Resources,
 		operations: spec.MatchConstraints.Operations,
 		programs:   map[v1alpha1.GuestPolicyResource]*programs{},
-		schema:     params,
 	}
 	if len(p.resources) == 0 {
 		p.resources = resources
@@ -68,14 +80,14 @@ func CompileTyped(policy *v1alpha1.GuestPolicy, params *spec.Schema) (*Policy, f
 	if len(p.operations) == 0 {
 		p.operations = operations
 	}
-	at := field.NewPath("spec")
-	p.Errors = p.checkForm(at)
-	p.namespaces = p.parseSelector(spec.MatchConstraints.NamespaceSelector, at.Child("matchConstraints", "namespaceSelector"))
-	p.objects = p.parseSelector(spec.MatchConstraints.ObjectSelector, at.Child("matchConstraints", "objectSelector"))
-	if len(p.Errors) == 0 {
-		p.compileExpressions(at)
-	}
-	return p, p.Errors
+	return p
+}
+
+// parseSelectors reads the selectors of the policy, and adds an error for each that cannot be read.
+func (p *Policy) parseSelectors(at *field.Path) {
+	of := p.spec.MatchConstraints
+	p.namespaces = p.parseSelector(of.NamespaceSelector, at.Child("matchConstraints", "namespaceSelector"))
+	p.objects = p.parseSelector(of.ObjectSelector, at.Child("matchConstraints", "objectSelector"))
 }
 
 // ofCaller matches an expression that reads who makes a request.

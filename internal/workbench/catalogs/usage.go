@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/inuse"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
@@ -148,20 +149,18 @@ func (u *Usage) describeConsequences() (removal, edit string) {
 	if u.State == StateGone {
 		removal, edit = "it is gone already", "it is gone: if it is created again, new VMs get it"
 		if unpinned > 0 {
-			removal += fmt.Sprintf(", and %s cannot start", countVMs(unpinned))
+			removal += fmt.Sprintf(", and %s cannot start", inuse.CountVMs(unpinned))
 		}
 		return removal, edit
 	}
-	var removed, edited []string
+	removed, edited := inuse.CatalogRemoval(pinned, unpinned), []string(nil)
 	if pinned == 1 {
-		removed, edited = []string{"1 VM keeps its revision, and starts and restarts as before"}, []string{"1 VM keeps its revision until 'kubectl kiln repin'"}
+		edited = []string{"1 VM keeps its revision until 'kubectl kiln repin'"}
 	} else if pinned > 1 {
-		removed = append(removed, countVMs(pinned)+" keep their revision, and start and restart as before")
-		edited = append(edited, countVMs(pinned)+" keep their revision until 'kubectl kiln repin'")
+		edited = append(edited, inuse.CountVMs(pinned)+" keep their revision until 'kubectl kiln repin'")
 	}
 	if unpinned > 0 {
-		removed = append(removed, countVMs(unpinned)+" without a revision cannot start")
-		edited = append(edited, countVMs(unpinned)+" without a revision would start with the edit")
+		edited = append(edited, inuse.CountVMs(unpinned)+" without a revision would start with the edit")
 	}
 	if len(removed) == 0 {
 		removed, edited = []string{"no VM uses it"}, []string{"no VM uses it"}
@@ -175,11 +174,4 @@ func nameFirst(names []string, most int) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
 	}
 	return strings.Join(names, ", ")
-}
-
-func countVMs(n int) string {
-	if n == 1 {
-		return "1 VM"
-	}
-	return fmt.Sprintf("%d VMs", n)
 }
