@@ -20,8 +20,8 @@ var keptBeside = []string{"kiln-guest-hardware", "kiln-guest-hardware-status", "
 	"kiln-shared-revisions"}
 
 // TestFailurePolicies: as installed, everything that the webhook would have to judge waits for it, and no rule is judged twice. Deletions wait only with the
-// label that keeps an object. With component fail-open VMs do not wait, and the rules are there as policies. Beside KubeVirt only Kiln's own kinds, kept objects
-// and pods that need the hook wait.
+// label that keeps an object. With component fail-open VMs do not wait, and the rules are there as policies. Beside KubeVirt only Kiln's own kinds, kept
+// objects and pods that need the hook wait.
 func TestFailurePolicies(t *testing.T) {
 	for _, test := range []struct {
 		overlay    string
