@@ -58,6 +58,8 @@ var kubeVirtWrites = []request{
 	{why: "... that runs", by: virtHandler, args: patched("vmi/recorded", `{"status":{"phase":"Running"}}`), asked: []string{mutatesVMI}},
 	{why: "a status of such a guest", by: virtController, args: patched("vmi/recorded", `{"status":{"phase":"Running"}}`)},
 	{why: "KubeVirt's catalog", by: virtOperator, input: anInstancetype("u1.small"), args: []string{"create", "-f", "-"}},
+	{why: "an object that leaves KubeVirt's catalog", by: virtOperator, args: []string{"delete", "virtualmachineclusterinstancetype", "u0.old"}},
+	{why: "... that is kept while it is used", by: virtOperator, args: []string{"delete", "virtualmachineclusterinstancetype", "u0.kept"}},
 }
 
 // othersWrite is what a tenant decides, though an account of KubeVirt's may write it.
@@ -91,6 +93,7 @@ var othersWrite = []request{
 	{why: "a VMI of a replica set", by: virtController, input: aVMI("new", "VirtualMachineInstanceReplicaSet"), args: []string{"create", "-f", "-"}, waits: true,
 		asked: []string{mutatesVMI, judgesVMI}},
 	{why: "an edit of a VMI", by: "eve", args: patched("vmi/web", `{"spec":{"domain":{"cpu":{"sockets":2}}}}`), waits: true, asked: []string{judgesVMI}},
+	{why: "a deletion", by: "eve", args: []string{"delete", "virtualmachineclusterinstancetype", "u0.old"}, asked: []string{"/validate/deletions"}},
 	{why: "an instancetype", by: "eve", input: anInstancetype("mine"), args: []string{"create", "-f", "-"}, asked: []string{"/validate/instancetypes"}},
 	// As without Kiln: KubeVirt's RBAC and webhooks say who writes statuses.
 	{why: "a status that an administrator mends", by: "eve", args: patched("vm/web", `{"status":{"ready":false}}`, "status")},

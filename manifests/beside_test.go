@@ -27,9 +27,11 @@ func TestBesideKubeVirt(t *testing.T) {
 	p.grantWriters(t)
 	p.grantCatalog(t)
 	p.grantPods(t)
-	for _, object := range []string{aVM("web", "Always"), aVM("old", "Halted"), aVMI("web", ""), aVMI("bare", ""), aRecordedVMI("recorded")} {
+	for _, object := range []string{aVM("web", "Always"), aVM("old", "Halted"), aVMI("web", ""), aVMI("bare", ""), aRecordedVMI("recorded"),
+		anInstancetype("u0.old"), anInstancetype("u0.kept")} {
 		p.kubectl(t, object, "create", "-f", "-")
 	}
+	p.kubectl(t, "", "label", "virtualmachineclusterinstancetype", "u0.kept", "kilnvm.io/keep-while-used=true")
 	before := p.kubectl(t, "", "get", "crd", "-l", "kilnvm.io/uninstall!=keep", "-o", "jsonpath={.items[*].metadata.resourceVersion}")
 	p.kubectl(t, "", "apply", "--server-side", "-k", "overlays/beside-kubevirt")
 	if after := p.kubectl(t, "", "get", "crd", "-l", "kilnvm.io/uninstall!=keep", "-o", "jsonpath={.items[*].metadata.resourceVersion}"); after != before {
@@ -242,6 +244,6 @@ func answeredBy(t *testing.T, p plane, configurations []*unstructured.Unstructur
 // grantCatalog lets the group of writers write the catalog of the cluster.
 func (p plane) grantCatalog(t *testing.T) {
 	t.Helper()
-	p.kubectl(t, "", "create", "clusterrole", "catalogers", "--verb=create", "--resource=virtualmachineclusterinstancetypes.instancetype.kubevirt.io")
+	p.kubectl(t, "", "create", "clusterrole", "catalogers", "--verb=get,create,delete", "--resource=virtualmachineclusterinstancetypes.instancetype.kubevirt.io")
 	p.kubectl(t, "", "create", "clusterrolebinding", "catalogers", "--clusterrole=catalogers", "--group="+writersGroup)
 }
