@@ -72,22 +72,29 @@ func (d deletions) validate(ctx context.Context, request *admissionv1.AdmissionR
 	defer cancel()
 	of := readDeletion(request)
 	users, err := d.countUsers(ctx, of)
-	if err != nil {
-		log.FromContext(ctx).Info("counting the VMs that use an object failed", "kind", of.Kind, "namespace", of.Namespace, "name", of.Name, "reason", err.Error())
+	if users.VMs() == 0 {
+		return of.answerUnused(err == nil)
 	}
-	switch {
-	case users.VMs() == 0 && err == nil:
-		return answer{}, nil
-	case users.VMs() == 0 && !of.kept:
-		return answer{warnings: []string{fmt.Sprintf("it could not be counted how many VMs use %s", of)}}, nil
-	case users.VMs() == 0:
-		return answer{}, refuseDeletion("it could not be counted in time how many VMs use %s: try again, or remove this label", of)
-	}
-	used, removal := d.sayUsers(ctx, request, of, users, err == nil), users.Removal(of.Kind)
-	if of.kept {
+	return of.answerUsed(d.sayUsers(ctx, request, of, users, err == nil), users.Removal(of.Kind))
+}
+
+// answerUsed answers with the sentence who uses the object, and with what becomes of them.
+func (d deletion) answerUsed(used, removal string) (answer, error) {
+	if d.kept {
 		return answer{}, refuseDeletion("%s; without the object, %s; delete these VMs first, or remove this label", used, removal)
 	}
-	return answer{warnings: []string{used, "after the deletion of " + of.String() + ": " + removal}}, nil
+	return answer{warnings: []string{used, "after the deletion of " + d.String() + ": " + removal}}, nil
+}
+
+// answerUnused answers if no VM was found that uses the object; counted reports that all VMs were read.
+func (d deletion) answerUnused(counted bool) (answer, error) {
+	switch {
+	case counted:
+		return answer{}, nil
+	case d.kept:
+		return answer{}, refuseDeletion("it could not be counted in time how many VMs use %s: try again, or remove this label", d)
+	}
+	return answer{warnings: []string{fmt.Sprintf("it could not be counted how many VMs use %s", d)}}, nil
 }
 
 // refuseDeletion returns the refusal of a deletion.
@@ -111,8 +118,16 @@ func (d deletions) isGoing(ctx context.Context, request *admissionv1.AdmissionRe
 // errTooLarge is the error for an object that is older than the bounds of objects.
 var errTooLarge = errors.New("the object is too large")
 
-// countUsers returns the VMs that use an object. With an error, there may be more.
+// countUsers returns the VMs that use an object. With an error, which it logs, there may be more.
 func (d deletions) countUsers(ctx context.Context, of deletion) (*inuse.Users, error) {
+	users, err := d.findUsers(ctx, of)
+	if err != nil {
+		log.FromContext(ctx).Info("counting the VMs that use an object failed", "kind", of.Kind, "namespace", of.Namespace, "name", of.Name, "reason", err.Error())
+	}
+	return users, err
+}
+
+func (d deletions) findUsers(ctx context.Context, of deletion) (*inuse.Users, error) {
 	if validate.StoredCounts(of.raw) != nil {
 		return &inuse.Users{}, errTooLarge
 	}
