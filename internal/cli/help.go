@@ -35,7 +35,8 @@ const annotationStatus = "status"
 
 const status = "The exit status is 0 for success, 1 if an object is rejected, and 2 if there is no verdict: wrong usage, a file that\n" +
 	"cannot be read or is not an object, a cluster that does not answer. 'diff' returns 3 if the change needs a restart, and\n" +
-	"4 if it breaks the guest's hardware; 'preset migrate' returns 3 if a VMI would differ."
+	"4 if it breaks the guest's hardware; 'preset migrate' returns 3 if a VMI would differ; 'why' returns 1 if a guest is\n" +
+	"requested and does not run."
 
 // joinLines makes each paragraph of the descriptions of all commands one line. Indented lines, such as lists, keep their ends.
 func joinLines(cmd *cobra.Command) {

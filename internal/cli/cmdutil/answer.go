@@ -23,6 +23,8 @@ var (
 	ErrBreaks       = errors.New(string(record.Breaks))
 	// ErrGuestsDiffer is the verdict of 'preset migrate' that a VMI would differ.
 	ErrGuestsDiffer = errors.New("guests differ")
+	// ErrNotRunning is the verdict of 'why' that a guest is requested and does not run.
+	ErrNotRunning = errors.New("the guest does not run")
 )
 
 // ErrUnanswered is the fault of a run in which some objects or files have no verdict. The reasons are already printed.
@@ -33,12 +35,12 @@ var ErrUnanswered = errors.New("the objects and files named above have no verdic
 var statuses = []struct {
 	answer error
 	status int
-}{{ErrRejected, 1}, {ErrNeedsRestart, 3}, {ErrGuestsDiffer, 3}, {ErrBreaks, 4}}
+}{{ErrRejected, 1}, {ErrNotRunning, 1}, {ErrNeedsRestart, 3}, {ErrGuestsDiffer, 3}, {ErrBreaks, 4}}
 
 // noAnswer is the exit status of wrong usage, of a file that cannot be read, and of a cluster that does not answer.
 const noAnswer = 2
 
-// ExitStatus returns 0 for nil, 1 for a rejection, 3 or 4 for a difference, and 2 for every other error.
+// ExitStatus returns 0 for nil, 1 for a rejection or a guest that does not run, 3 or 4 for a difference, and 2 for every other error.
 func ExitStatus(err error) int {
 	if err == nil {
 		return 0

@@ -1,0 +1,64 @@
+package startcheck
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	v1 "kubevirt.io/api/core/v1"
+)
+
+const (
+	reasonSchedulerWaits  = "scheduler-awaited"
+	reasonSchedulerSilent = "scheduler-silent"
+)
+
+// scheduled finds whether the pod has a node. KubeVirt copies the condition of the pod to the VMI, and Kiln writes its message to condition Synchronized.
+func scheduled(o Objects) finding {
+	vmi, pod := o.VMI.Object, o.pod()
+	switch {
+	case pod != nil && pod.Spec.NodeName != "":
+		return finding{state: Done, object: object{"Node", pod.Spec.NodeName}}
+	case vmi != nil && vmi.Status.NodeName != "" && pod == nil:
+		return finding{state: Done, object: object{"Node", vmi.Status.NodeName}}
+	case pod != nil:
+		return o.unscheduled(pod)
+	case vmi == nil:
+		return finding{state: Unknown, detail: o.VMI.Denied}
+	}
+	f := finding{object: object{"VirtualMachineInstance", o.Name}}
+	if c := o.falseCondition(v1.VirtualMachineInstanceConditionType(corev1.PodScheduled)); c != nil {
+		return f.with(Failed, c.Reason, c.Message)
+	}
+	if refused, is := o.refusal(f); is && slices.Contains(reasonsBeforeNode, refused.reason) {
+		return refused
+	}
+	f.state, f.detail = Unknown, o.Pods.Denied
+	return f
+}
+
+// reasonsBeforeNode are reasons of condition Synchronized of VMIs whose pods have no node.
+var reasonsBeforeNode = []string{corev1.PodReasonUnschedulable, corev1.PodReasonSchedulingGated, "WaitingForVolumeBinding"}
+
+// unscheduled finds why a pod has no node.
+func (o Objects) unscheduled(pod *corev1.Pod) finding {
+	f := finding{object: object{"Pod", pod.Name}}
+	if c := podCondition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
+		return f.with(Failed, c.Reason, c.Message)
+	}
+	if refused, is := o.refusal(f); is && slices.Contains(reasonsBeforeNode, refused.reason) {
+		return refused
+	}
+	if o.olderThan(pod.CreationTimestamp.Time, patience) {
+		return f.with(Failed, reasonSchedulerSilent, "the scheduler "+quoted(pod.Spec.SchedulerName)+" has not chosen a node, and does not say why")
+	}
+	return f.with(Waiting, reasonSchedulerWaits, "the scheduler has not chosen a node yet")
+}
+
+func podCondition(pod *corev1.Pod, of corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if c := &pod.Status.Conditions[i]; c.Type == of {
+			return c
+		}
+	}
+	return nil
+}
