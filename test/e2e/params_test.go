@@ -40,7 +40,8 @@ func TestPolicyWithParams(t *testing.T) {
 			`jsonpath={range .status.conditions[?(@.type=="ParamsReadable")]}{.reason}: {.message}{end}`).stdout
 	}
 	s.eventually("the condition contains the right that is missing", func() bool {
-		return strings.HasPrefix(readable(), v1alpha1.ReasonParamsForbidden+": ") && strings.Contains(readable(), "list and watch on configmaps with resourceNames [limits]")
+		text := readable()
+		return strings.HasPrefix(text, v1alpha1.ReasonParamsForbidden+": ") && strings.Contains(text, "list and watch on configmaps with resourceNames [limits]")
 	})
 	s.settled("a policy whose params cannot be read refuses", func() bool { return s.denied(sockets("big"), policy, "configmaps") })
 
@@ -50,7 +51,8 @@ func TestPolicyWithParams(t *testing.T) {
 	s.settled("the violation contains the param", func() bool {
 		return s.denied(sockets("big"), fmt.Sprintf("GuestPolicy '%s' with ConfigMap %s/limits: too many sockets", policy, admins))
 	})
-	if !poll.Until(2*time.Minute, func() bool { return strings.HasPrefix(readable(), v1alpha1.ReasonParamsReadable+": ") }) { // the controller looks at the rights once a minute
+	// The controller looks at the rights once a minute.
+	if !poll.Until(2*time.Minute, func() bool { return strings.HasPrefix(readable(), v1alpha1.ReasonParamsReadable+": ") }) {
 		t.Errorf("after the grant: %s", readable())
 	}
 	limit(s.name, "8")
