@@ -311,7 +311,7 @@ func situations() []situation {
 			stepInstance, Unknown, "you may not get virtualmachineinstances", Admin, true},
 		{"pod refused", with(pending(),
 			unsynchronized("FailedCreate", `failed to create pod for vmi shop/web, it needs a privileged namespace to run: violates PodSecurity "restricted"`)),
-			stepPod, Failed, "Pod Security forbids", Admin, true},
+			stepPod, Failed, "Pod Security forbids", OwnerOrAdmin, true},
 		{"no Secret", with(ofKiln(pending()), unsynchronized("NotPlaceable", "no Secret 'later' in this namespace")),
 			stepPod, Failed, "no Secret 'later'", Owner, true},
 		{"pod refused, by an event", with(pending(), event("vmi", "Warning", "FailedCreate", "Error creating pod: "+quota)),
