@@ -81,7 +81,8 @@ func JudgeMade(explicit, written *v1.VirtualMachineInstance, in Input) Verdict {
 
 // judgeGuest returns the errors and warnings about an explicit VMI. A field with an error has no warnings.
 func judgeGuest(vmi *v1.VirtualMachineInstance, in Input) (field.ErrorList, []validate.Warning) {
-	errs := slices.Concat(validate.Guest(vmi, in.Cluster.Limits, nil), validate.VMI(vmi), in.refusedByRuntime(vmi, nil))
+	errs := slices.Concat(validate.Guest(vmi, in.Cluster.Limits, nil), validate.VMI(vmi))
+	errs = append(errs, withoutErrorsBelow(in.refusedByRuntime(vmi, nil), errs)...)
 	errs = sortByField(validate.Causes(validate.For(in.User, in.Cluster.Limits, errs)), reflect.TypeFor[v1.VirtualMachineInstance]())
 	return errs, withoutRefusedFields(errs, "", validate.Warnings(vmi, in.Cluster.Limits))
 }
@@ -117,9 +118,10 @@ func judgeVM(vm, old *v1.VirtualMachine, in Input) (*v1.VirtualMachineInstance, 
 	}
 	judged := validate.For(in.User, in.Cluster.Limits, validate.Known(draft, in.Cluster.Limits, templatePath))
 	if draft.Written == nil {
-		judged = append(judged, in.refusedByRuntime(explicit, templatePath)...)
+		judged = append(judged, withoutErrorsBelow(in.refusedByRuntime(explicit, templatePath), judged)...)
 	}
-	verdict.Errors = append(verdict.Errors, withoutConflicts(judged, conflicts)...)
+	// The VMI was judged with the user's values in fields that conflict with the instancetype, so that all other mistakes are reported in the same answer.
+	verdict.Errors = append(verdict.Errors, withoutErrorsBelow(judged, conflicts)...)
 	verdict.Errors = validate.Most(validate.Causes(verdict.Errors))
 	if warned = withoutRefusedFields(verdict.Errors, templatePrefix, warned); len(verdict.Errors)+len(warned) > 0 {
 		f := &sourceFinder{vm: vm, done: done, draft: draft, sent: asJSON(vm), prefix: templatePrefix}

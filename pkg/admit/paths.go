@@ -17,12 +17,11 @@ import (
 // error at a field that is not in the manifest is therefore moved to the user's reference to the object that set the field, or to the nearest field that was
 // sent.
 
-// withoutConflicts returns errs without the errors at fields that conflict with the instancetype. The VMI was judged with the user's values in these fields,
-// so that all other mistakes are reported in the same answer.
-func withoutConflicts(errs, conflicts field.ErrorList) field.ErrorList {
+// withoutErrorsBelow returns errs without the errors at and below the fields of other errors.
+func withoutErrorsBelow(errs, others field.ErrorList) field.ErrorList {
 	return slices.DeleteFunc(errs, func(err *field.Error) bool {
-		return slices.ContainsFunc(conflicts, func(c *field.Error) bool {
-			_, below := fieldpath.Below(err.Field, c.Field)
+		return slices.ContainsFunc(others, func(other *field.Error) bool {
+			_, below := fieldpath.Below(err.Field, other.Field)
 			return below
 		})
 	})

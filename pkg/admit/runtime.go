@@ -52,7 +52,8 @@ func WithoutEffect(explicit *v1.VirtualMachineInstance, cluster config.Cluster) 
 	return refused, nil
 }
 
-// refusedByRuntime is RefusedByRuntime with the path of the VMI in what the user wrote, nil for a VMI.
+// refusedByRuntime is RefusedByRuntime with the path of the VMI in what the user wrote, nil for a VMI. A caller leaves out the errors below fields that have an
+// error already, such as a volume without a source.
 func (in Input) refusedByRuntime(explicit *v1.VirtualMachineInstance, root *field.Path) field.ErrorList {
 	refused := RefusedByRuntime(explicit, in.Cluster)
 	if root != nil {

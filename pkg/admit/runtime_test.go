@@ -32,6 +32,8 @@ func TestRefusedByRuntime(t *testing.T) {
 			runtime: config.RuntimeNode, want: "spec.template.spec.domain.devices.gpus[0]: "},
 		"a volume of a bare machine": {template: "domain: {memory: {guest: 64Mi}, devices: {disks: [{name: a}]}}\nvolumes: [{name: a, configMap: {name: a}}]",
 			runtime: config.RuntimeNode, want: "spec.template.spec.volumes[0]: "},
+		"a volume without a source": {template: "domain: {memory: {guest: 64Mi}, devices: {disks: [{name: a}]}}\nvolumes: [{name: a}]",
+			runtime: config.RuntimeNode, want: "spec.template.spec.volumes[0]: Required value: "},
 		"such a device elsewhere": {template: "domain: {memory: {guest: 64Mi}, devices: {gpus: [{name: card, deviceName: example.com/card}]}}",
 			runtime: config.RuntimeNode, kubeVirt: true},
 		"beside KubeVirt":             {template: tpm, runtime: config.RuntimePod, kubeVirt: true},

@@ -230,7 +230,7 @@ type offlineVerdict struct {
 func (s space) judged(file, catalog string) map[string]offlineVerdict {
 	s.Helper()
 	config := filepath.Join(s.on.Dir, "configuration.yaml") // what the webhook was started with
-	out := s.kiln("validate", "-f", file, "--catalog", catalog, "--config", config, "-o", "json")
+	out := s.kiln("validate", "-f", file, "--catalog", catalog, "--config", config, "--runtime", "node", "-o", "json")
 	verdicts := map[string]offlineVerdict{}
 	if s.status(out) == 2 && strings.Contains(out.stderr, "no object of a kind that Kiln serves") {
 		return verdicts
