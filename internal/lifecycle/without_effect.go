@@ -38,7 +38,7 @@ func (c *Controller) noteWithoutEffect(s *state, explicit *v1.VirtualMachineInst
 
 // noteWithoutEffectOfNew is noteWithoutEffect for a VMI that exists although no status of its VM says so: the process that created it has died since.
 func (c *Controller) noteWithoutEffectOfNew(ctx context.Context, s *state) {
-	if s.withoutEffect != nil || s.vmi == nil || s.vm.Status.Created {
+	if s.withoutEffect != nil || s.vmi == nil || s.vm.Status.Created || c.clusterConfig().Limits.Runtime == "" {
 		return
 	}
 	// The cache has no specs.
