@@ -352,6 +352,8 @@ func situations() []situation {
 				{Type: corev1.NodeReady, Status: "Unknown", Message: "Kubelet stopped posting node status."}}}}
 		}), stepContainers, Failed, "Node 'n1' does not work", Admin, true},
 		{"large image", starting(), stepContainers, Waiting, "kubelet prepares its containers", Nobody, true},
+		{"large image of a disk in a pod of Kiln, whose VMI is Scheduled when the pod has a node", with(ofKiln(starting()), phase(v1.Scheduled)),
+			stepContainers, Waiting, "kubelet prepares its containers", Nobody, true},
 		{"the same, events may not be read", with(starting(), func(o *Objects) {
 			o.Events = Lookup[corev1.EventList]{Denied: "you may not list events in namespace 'shop'"}
 		}),

@@ -65,7 +65,7 @@ func (o Objects) containersOf(pod *corev1.Pod) finding {
 	started := len(pod.Status.ContainerStatuses) > 0 && !slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 		return c.State.Running == nil
 	})
-	if started || o.begun() {
+	if started {
 		return f
 	}
 	if text := o.nodeFault(); text != "" {
