@@ -102,7 +102,7 @@ func (s *Server) Hooks() map[string]Hook {
 		ValidateRestore:      s.withinCount(s.validateRestore),
 		ValidateClone:        s.withinCount(s.validateClone),
 		ValidateCarrier:      s.validateCarrier,
-		ValidateDeletion:     deletions{s}.validate,
+		ValidateDeletion:     deletions{s}.validateDeletion,
 	} {
 		hooks[path] = Hook{handle: handle, capacity: s.capacity, path: path, refusals: s.Refusals, yields: yields}
 	}

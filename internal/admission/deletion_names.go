@@ -22,7 +22,7 @@ func (d deletions) visibleNames(ctx context.Context, user authenticationv1.UserI
 		if !everywhere && !d.maySeeVMs(ctx, user, namespace) {
 			continue
 		}
-		for _, name := range users.Names(namespace) {
+		for _, name := range users.NamesIn(namespace) {
 			if len(names) < inuse.MostNames {
 				names = append(names, namespace+"/"+name)
 			}

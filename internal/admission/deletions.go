@@ -62,9 +62,9 @@ func (d deletion) String() string {
 // deletions judges deletions for a server.
 type deletions struct{ server *Server }
 
-// validate warns about the deletion of an instancetype, preference, profile or policy that VMs use. It refuses the deletion if the object has the label
+// validateDeletion warns about the deletion of an instancetype, preference, profile or policy that VMs use. It refuses the deletion if the object has the label
 // kilnvm.io/keep-while-used, and VMs use it or may use it.
-func (d deletions) validate(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
+func (d deletions) validateDeletion(ctx context.Context, request *admissionv1.AdmissionRequest) (answer, error) {
 	if request.Operation != admissionv1.Delete || slices.Contains(cleaners, request.UserInfo.Username) || d.isGoing(ctx, request) {
 		return answer{}, nil
 	}
@@ -72,10 +72,10 @@ func (d deletions) validate(ctx context.Context, request *admissionv1.AdmissionR
 	defer cancel()
 	of := readDeletion(request)
 	users, err := d.countUsers(ctx, of)
-	if users.VMs() == 0 {
+	if users.CountAll() == 0 {
 		return of.answerUnused(err == nil)
 	}
-	return of.answerUsed(d.sayUsers(ctx, request, of, users, err == nil), users.Removal(of.Kind))
+	return of.answerUsed(d.sayUsers(ctx, request, of, users, err == nil), users.DescribeRemoval(of.Kind))
 }
 
 // answerUsed answers with the sentence who uses the object, and with what becomes of them.
@@ -137,16 +137,16 @@ func (d deletions) findUsers(ctx context.Context, of deletion) (*inuse.Users, er
 		return &inuse.Users{}, fmt.Errorf("other deletions are counted: %w", err)
 	}
 	defer d.server.counting.Release(1)
-	return inuse.Find(ctx, d.server.Reviewer.Resolver, of.Object, of.raw)
+	return inuse.FindUsers(ctx, d.server.Reviewer.Resolver, of.Object, of.raw)
 }
 
 // sayUsers returns a sentence with the number of VMs, and the names of the first VMs that the author of the request may see.
 func (d deletions) sayUsers(ctx context.Context, request *admissionv1.AdmissionRequest, of deletion, users *inuse.Users, complete bool) string {
-	text := fmt.Sprintf("%s is used by %s", of, inuse.CountVMs(users.VMs()))
+	text := fmt.Sprintf("%s is used by %s", of, inuse.CountVMs(users.CountAll()))
 	if !complete {
-		text = fmt.Sprintf("%s is used by at least %s", of, inuse.CountVMs(users.VMs()))
+		text = fmt.Sprintf("%s is used by at least %s", of, inuse.CountVMs(users.CountAll()))
 	}
-	return appendNames(text, d.visibleNames(ctx, request.UserInfo, users), users.VMs())
+	return appendNames(text, d.visibleNames(ctx, request.UserInfo, users), users.CountAll())
 }
 
 // appendNames appends as many names to a text as fit into a warning, and the number of the others.

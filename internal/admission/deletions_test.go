@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// machine is a VM with more metadata, more of its spec, and a status.
-func machine(namespace, name, metadata, spec, status string) string {
+// vmJSON is a VM with more metadata, more of its spec, and a status.
+func vmJSON(namespace, name, metadata, spec, status string) string {
 	return fmt.Sprintf("apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {namespace: %s, name: %s, %s}\nspec: {%s}\nstatus: {%s}\n",
 		namespace, name, metadata, spec, status)
 }
@@ -72,8 +72,8 @@ func (p *pagedVMs) List(ctx context.Context, into client.ObjectList, options ...
 	return nil
 }
 
-// deleting is the request of eve to delete an object. As for an object of a collection, it has no name.
-func deleting(t *testing.T, document string) *admissionv1.AdmissionRequest {
+// deletionOf is the request of eve to delete an object. As for an object of a collection, it has no name.
+func deletionOf(t *testing.T, document string) *admissionv1.AdmissionRequest {
 	t.Helper()
 	request := create(t, document)
 	request.Operation, request.Name, request.Object, request.OldObject = admissionv1.Delete, "", request.OldObject, request.Object
@@ -127,46 +127,46 @@ func TestDeletionsOfUsedObjects(t *testing.T) {
 		says []string
 	}{
 		{"nothing", clusterType, nil, nil},
-		{"other names", clusterType, []string{machine("team", "x", "", "instancetype: {name: b}, preference: {name: a}", "")}, nil},
+		{"other names", clusterType, []string{vmJSON("team", "x", "", "instancetype: {name: b}, preference: {name: a}", "")}, nil},
 		{"the other kind of the name", clusterType,
-			[]string{machine("team", "x", "", "instancetype: {name: a, kind: virtualmachineinstancetypes}", "")}, nil},
-		{"by name, without a revision", clusterType, []string{machine("team", "x", "", "instancetype: {name: a}", "")},
+			[]string{vmJSON("team", "x", "", "instancetype: {name: a, kind: virtualmachineinstancetypes}", "")}, nil},
+		{"by name, without a revision", clusterType, []string{vmJSON("team", "x", "", "instancetype: {name: a}", "")},
 			[]string{"1 VM: team/x", "1 VM without a revision cannot start; new VMs that name it cannot start"}},
 		{"pinned, by each way", clusterType, []string{
 			takenFrom("r", "VirtualMachineClusterInstancetype", "a"),
-			machine("team", "by-pin", pins(`{"instancetype":"r"}`), "instancetype: {inferFromVolume: disk}", ""),
-			machine("team", "by-status", "", "instancetype: {name: a}", "instancetypeRef: {controllerRevisionRef: {name: r}}"),
-			machine("team", "by-name", "", "instancetype: {name: a, kind: VirtualMachineClusterInstancetype, revisionName: unknown}", ""),
-			machine("other", "another-r", pins(`{"instancetype":"r"}`), "instancetype: {inferFromVolume: disk}", ""),
-			machine("team", "going", "deletionTimestamp: '2026-01-01T00:00:00Z'", "instancetype: {name: a}", ""),
+			vmJSON("team", "by-pin", pins(`{"instancetype":"r"}`), "instancetype: {inferFromVolume: disk}", ""),
+			vmJSON("team", "by-status", "", "instancetype: {name: a}", "instancetypeRef: {controllerRevisionRef: {name: r}}"),
+			vmJSON("team", "by-name", "", "instancetype: {name: a, kind: VirtualMachineClusterInstancetype, revisionName: unknown}", ""),
+			vmJSON("other", "another-r", pins(`{"instancetype":"r"}`), "instancetype: {inferFromVolume: disk}", ""),
+			vmJSON("team", "going", "deletionTimestamp: '2026-01-01T00:00:00Z'", "instancetype: {name: a}", ""),
 		}, []string{"3 VMs: team/by-name, team/by-pin, team/by-status",
 			"3 VMs keep their revision, and start and restart as before; new VMs that name it cannot start"}},
 		{"the same name elsewhere", ownType, []string{
-			machine("team", "x", "", "instancetype: {name: a, kind: VirtualMachineInstancetype}", ""),
-			machine("other", "w", "", "instancetype: {name: a, kind: VirtualMachineInstancetype}", ""),
+			vmJSON("team", "x", "", "instancetype: {name: a, kind: VirtualMachineInstancetype}", ""),
+			vmJSON("other", "w", "", "instancetype: {name: a, kind: VirtualMachineInstancetype}", ""),
 		}, []string{"1 VM: team/x", "1 VM without a revision cannot start"}},
 		{"a preference", clusterPreference, []string{
-			machine("team", "x", pins(`{"instancetype":"i"}`), "preference: {name: a}", ""),
-			machine("other", "w", pins(`{"preference":"p"}`), "preference: {name: a}", ""),
+			vmJSON("team", "x", pins(`{"instancetype":"i"}`), "preference: {name: a}", ""),
+			vmJSON("other", "w", pins(`{"preference":"p"}`), "preference: {name: a}", ""),
 		}, []string{"2 VMs: other/w, team/x", "1 VM keeps its revision, and starts and restarts as before; 1 VM without a revision cannot start"}},
 		{"a profile", ownProfile, []string{
 			takenFrom("r", "GuestProfile", "a"),
-			machine("team", "pinned", pins(`{"presets":[],"profiles":["r"]}`), "template: {}", ""),
-			machine("team", "extends", pins(`{"presets":[],"profiles":["s"],"bases":["r"]}`), template, ""),
-			machine("team", "older", pins(`{"presets":[],"profiles":[]}`), template, ""),
-			machine("team", "new", "", template, ""), machine("team", "unselected", web, "template: {}", ""), machine("other", "elsewhere", "", template, ""),
+			vmJSON("team", "pinned", pins(`{"presets":[],"profiles":["r"]}`), "template: {}", ""),
+			vmJSON("team", "extends", pins(`{"presets":[],"profiles":["s"],"bases":["r"]}`), template, ""),
+			vmJSON("team", "older", pins(`{"presets":[],"profiles":[]}`), template, ""),
+			vmJSON("team", "new", "", template, ""), vmJSON("team", "unselected", web, "template: {}", ""), vmJSON("other", "elsewhere", "", template, ""),
 		}, []string{"3 VMs: team/extends, team/new, team/pinned",
 			"2 VMs are pinned to the profile and keep its values; 1 VM without pins starts without its values; new VMs do not get them"}},
 		{"a profile of the cluster", object("ClusterGuestProfile", "", profiled+", namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: team}}"),
-			[]string{machine("team", "x", "", template, ""), machine("other", "w", "", template, "")},
+			[]string{vmJSON("team", "x", "", template, ""), vmJSON("other", "w", "", template, "")},
 			[]string{"1 VM: team/x", "1 VM without pins starts without its values"}},
-		{"a policy", tested, []string{machine("team", "x", web, "", ""), machine("team", "w", "", template, ""), machine("other", "z", web, "", "")},
+		{"a policy", tested, []string{vmJSON("team", "x", web, "", ""), vmJSON("team", "w", "", template, ""), vmJSON("other", "z", web, "", "")},
 			[]string{"1 VM: team/x", "the policy does not judge them any more"}},
 	} {
 		t.Run(test.why, func(t *testing.T) {
 			t.Parallel()
 			c, _, _ := newDeletions(t, "all", test.documents...)
-			hook, request := c.Hooks()[ValidateDeletion], deleting(t, fmt.Sprintf(test.object, "labels: {}"))
+			hook, request := c.Hooks()[ValidateDeletion], deletionOf(t, fmt.Sprintf(test.object, "labels: {}"))
 			name := request.Kind.Kind + " 'a'"
 			for _, dry := range []bool{false, true} {
 				request.DryRun = &dry
@@ -179,7 +179,7 @@ func TestDeletionsOfUsedObjects(t *testing.T) {
 					t.Errorf("warnings are %q", got.Warnings)
 				}
 			}
-			got := ask(t, hook, deleting(t, fmt.Sprintf(test.object, keptLabel)))
+			got := ask(t, hook, deletionOf(t, fmt.Sprintf(test.object, keptLabel)))
 			if got.Allowed != (len(test.says) == 0) {
 				t.Fatalf("kept: allowed %t, %+v", got.Allowed, got.Result)
 			}
@@ -201,7 +201,7 @@ func TestNamesOfDeletionsByRights(t *testing.T) {
 	var many []string
 	for _, namespace := range []string{"a", "b", "c", "d", "e", "f"} {
 		for i := range 3 {
-			many = append(many, machine(namespace, fmt.Sprint("n", i), "", "instancetype: {name: small}", ""))
+			many = append(many, vmJSON(namespace, fmt.Sprint("n", i), "", "instancetype: {name: small}", ""))
 		}
 	}
 	for _, test := range []struct {
@@ -215,7 +215,7 @@ func TestNamesOfDeletionsByRights(t *testing.T) {
 		{"f", "18 VMs", 6}, // the sixth
 	} {
 		c, _, asked := newDeletions(t, test.may, many...)
-		got := ask(t, c.Hooks()[ValidateDeletion], deleting(t, catalog))
+		got := ask(t, c.Hooks()[ValidateDeletion], deletionOf(t, catalog))
 		if !got.Allowed || len(got.Warnings) != 2 || got.Warnings[0] != "VirtualMachineClusterInstancetype 'small' is used by "+test.want || *asked != test.asked {
 			t.Errorf("'%s': %d questions, %q", test.may, *asked, got.Warnings)
 		}
@@ -228,7 +228,7 @@ func TestDeletionsWithUnknownUsers(t *testing.T) {
 	kept := strings.Replace(catalog, "uid: u", "uid: u, "+keptLabel, 1)
 	var many []string
 	for i := range 120 {
-		many = append(many, machine("team", fmt.Sprintf("n%03d", i), "", "instancetype: {name: small}", ""))
+		many = append(many, vmJSON("team", fmt.Sprintf("n%03d", i), "", "instancetype: {name: small}", ""))
 	}
 	for _, test := range []struct {
 		why, warns, refuses string
@@ -249,14 +249,14 @@ func TestDeletionsWithUnknownUsers(t *testing.T) {
 			c, vms, _ := newDeletions(t, "all", test.documents...)
 			test.prepare(c, vms)
 			hook, began := c.Hooks()[ValidateDeletion], time.Now()
-			got := ask(t, hook, deleting(t, catalog))
+			got := ask(t, hook, deletionOf(t, catalog))
 			if took := time.Since(began); took > deletionTime+500*time.Millisecond {
 				t.Errorf("it took %s", took)
 			}
 			if !got.Allowed || len(got.Warnings) == 0 || !strings.Contains(got.Warnings[0], test.warns) || strings.Contains(got.Warnings[0], "forbidden") {
 				t.Errorf("%+v %q", got.Result, got.Warnings)
 			}
-			if got = ask(t, hook, deleting(t, kept)); got.Allowed || !strings.Contains(got.Result.Message, test.refuses) {
+			if got = ask(t, hook, deletionOf(t, kept)); got.Allowed || !strings.Contains(got.Result.Message, test.refuses) {
 				t.Errorf("kept: %+v", got.Result)
 			}
 		})
@@ -267,7 +267,7 @@ func TestDeletionsWithUnknownUsers(t *testing.T) {
 func TestDeletionsThatNobodyStops(t *testing.T) {
 	t.Parallel()
 	own := "apiVersion: instancetype.kubevirt.io/v1beta1\nkind: VirtualMachineInstancetype\nmetadata: {name: a, namespace: team, " + keptLabel + "}\nspec: {}\n"
-	user := machine("team", "x", "", "instancetype: {name: a, kind: VirtualMachineInstancetype}", "")
+	user := vmJSON("team", "x", "", "instancetype: {name: a, kind: VirtualMachineInstancetype}", "")
 	going := "apiVersion: v1\nkind: Namespace\nmetadata: {name: team, deletionTimestamp: '2026-01-01T00:00:00Z'}\n"
 	for _, test := range []struct {
 		why      string
@@ -292,7 +292,7 @@ func TestDeletionsThatNobodyStops(t *testing.T) {
 		{"the label goes", []string{user}, func(r *admissionv1.AdmissionRequest) { r.Operation = admissionv1.Update }, true},
 	} {
 		c, _, _ := newDeletions(t, "all", test.document...)
-		request := deleting(t, own)
+		request := deletionOf(t, own)
 		test.change(request)
 		if got := ask(t, c.Hooks()[ValidateDeletion], request); got.Allowed != test.allowed || len(got.Warnings) > 0 {
 			t.Errorf("%s: allowed %t, %q, %+v", test.why, got.Allowed, got.Warnings, got.Result)
@@ -306,10 +306,10 @@ func TestHostileDeletions(t *testing.T) {
 	long := strings.Repeat("n", 250)
 	var many []string
 	for i := range 5 {
-		many = append(many, machine("team", fmt.Sprint(long, i), "annotations: {kilnvm.io/pins: '{]'}", "instancetype: {name: "+long+"}", ""))
+		many = append(many, vmJSON("team", fmt.Sprint(long, i), "annotations: {kilnvm.io/pins: '{]'}", "instancetype: {name: "+long+"}", ""))
 	}
 	c, _, _ := newDeletions(t, "all", many...)
-	got := ask(t, c.Hooks()[ValidateDeletion], deleting(t, strings.Replace(catalog, "small", long, 1)))
+	got := ask(t, c.Hooks()[ValidateDeletion], deletionOf(t, strings.Replace(catalog, "small", long, 1)))
 	if !got.Allowed || len(got.Warnings) != 2 || !strings.Contains(got.Warnings[0], "is used by 5 VMs") {
 		t.Errorf("%+v %q", got.Result, got.Warnings)
 	}
@@ -319,16 +319,16 @@ func TestHostileDeletions(t *testing.T) {
 		}
 	}
 	large := strings.Replace(catalog, "spec: {", "spec: {x: ["+strings.Repeat("{}, ", 70000)+"{}], ", 1)
-	if got := ask(t, c.Hooks()[ValidateDeletion], deleting(t, large)); !got.Allowed || len(got.Warnings) != 1 ||
+	if got := ask(t, c.Hooks()[ValidateDeletion], deletionOf(t, large)); !got.Allowed || len(got.Warnings) != 1 ||
 		!strings.Contains(got.Warnings[0], "could not be counted") {
 		t.Errorf("beyond the bounds: %+v %q", got.Result, got.Warnings)
 	}
 	for why, object := range map[string]string{"no object": "", "no JSON": "{", "another type": `[1]`} {
-		request := deleting(t, catalog)
+		request := deletionOf(t, catalog)
 		if request.OldObject.Raw = []byte(object); object == "" {
 			request.OldObject.Raw = nil
 		}
-		if _, err := (deletions{&c.Server}).validate(t.Context(), request); err != nil {
+		if _, err := (deletions{&c.Server}).validateDeletion(t.Context(), request); err != nil {
 			t.Errorf("%s: %v", why, err)
 		}
 	}

@@ -89,7 +89,7 @@ func judgeOfProfile(namespaces namespaceReader, raw []byte, taken map[client.Obj
 			return Unused, nil
 		}
 		if read.NamespaceSelector != nil {
-			of, err := namespaces.read(ctx, vm.Namespace)
+			of, err := namespaces.readNamespace(ctx, vm.Namespace)
 			if err != nil || !read.InNamespace(of.Labels) {
 				return Unused, err
 			}
@@ -109,7 +109,7 @@ func judgeOfPolicy(namespaces namespaceReader, raw []byte) (judge, error) {
 	}
 	selection, _ := policy.ReadSelection(&object) // a selector with mistakes selects all, as in a judgement
 	return func(ctx context.Context, vm *v1.VirtualMachine) (Use, error) {
-		of, err := namespaces.read(ctx, vm.Namespace)
+		of, err := namespaces.readNamespace(ctx, vm.Namespace)
 		if err != nil || !selection.SelectsVM(vm, of) {
 			return Unused, err
 		}
@@ -128,7 +128,7 @@ type namespaceReader struct {
 	known    map[string]*corev1.Namespace
 }
 
-func (r namespaceReader) read(ctx context.Context, name string) (*corev1.Namespace, error) {
+func (r namespaceReader) readNamespace(ctx context.Context, name string) (*corev1.Namespace, error) {
 	if found := r.known[name]; found != nil {
 		return found, nil
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/kilnvm/kiln/pkg/instancetype"
 )
 
-// Removal says what happens to the users of an object of a kind when it is deleted.
-func (u *Users) Removal(kind string) string {
+// DescribeRemoval says what happens to the users of an object of a kind when it is deleted.
+func (u *Users) DescribeRemoval(kind string) string {
 	switch {
 	case kind == v1alpha1.KindGuestPolicy:
 		return "the policy does not judge them any more"

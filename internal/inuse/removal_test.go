@@ -15,7 +15,7 @@ func TestRemoval(t *testing.T) {
 		{"ClusterGuestProfile", 2, 0, "2 VMs are pinned to the profile and keep its values; new VMs do not get them"},
 		{"GuestPolicy", 0, 3, "the policy does not judge them any more"},
 	} {
-		if got := (&Users{Pinned: test.pinned, Unpinned: test.unpinned}).Removal(test.kind); got != test.want {
+		if got := (&Users{Pinned: test.pinned, Unpinned: test.unpinned}).DescribeRemoval(test.kind); got != test.want {
 			t.Errorf("%s, %d pinned, %d not: %s", test.kind, test.pinned, test.unpinned, got)
 		}
 	}

@@ -27,19 +27,19 @@ type Users struct {
 	names map[string][]string
 }
 
-// VMs returns the number of VMs.
-func (u *Users) VMs() int { return u.Pinned + u.Unpinned }
+// CountAll returns the number of VMs.
+func (u *Users) CountAll() int { return u.Pinned + u.Unpinned }
 
 // Namespaces returns the namespaces of the VMs, sorted.
 func (u *Users) Namespaces() []string { return slices.Sorted(maps.Keys(u.names)) }
 
-// Names returns the names of the first VMs of a namespace.
-func (u *Users) Names(namespace string) []string { return u.names[namespace] }
+// NamesIn returns the names of the first VMs of a namespace.
+func (u *Users) NamesIn(namespace string) []string { return u.names[namespace] }
 
-// Find counts the VMs that use an object, which raw contains as JSON. It reads the VMs of the object's namespace, or of all namespaces if the kind has none,
-// from the API server, because no cache of the webhook contains VMs. If it returns an error, such as the end of the context, there may be more users than it
-// has found until then. VMIs without a VM do not count, and neither do VMs that are being deleted.
-func Find(ctx context.Context, resolver resolve.Resolver, object revision.Object, raw []byte) (*Users, error) {
+// FindUsers counts the VMs that use an object, which raw contains as JSON. It reads the VMs of the object's namespace, or of all namespaces if the kind has
+// none, from the API server, because no cache of the webhook contains VMs. If it returns an error, such as the end of the context, there may be more users than
+// it has found until then. VMIs without a VM do not count, and neither do VMs that are being deleted.
+func FindUsers(ctx context.Context, resolver resolve.Resolver, object revision.Object, raw []byte) (*Users, error) {
 	users := &Users{names: map[string][]string{}}
 	use, err := judgeOf(ctx, resolver, object, raw)
 	if err != nil {
@@ -54,7 +54,7 @@ func Find(ctx context.Context, resolver resolve.Resolver, object revision.Object
 			if page.Items[i].DeletionTimestamp != nil {
 				continue
 			}
-			if err := users.add(ctx, &page.Items[i], use); err != nil {
+			if err := users.addUse(ctx, &page.Items[i], use); err != nil {
 				return users, err
 			}
 		}
@@ -64,8 +64,8 @@ func Find(ctx context.Context, resolver resolve.Resolver, object revision.Object
 	}
 }
 
-// add counts a VM.
-func (u *Users) add(ctx context.Context, vm *v1.VirtualMachine, use judge) error {
+// addUse counts a VM.
+func (u *Users) addUse(ctx context.Context, vm *v1.VirtualMachine, use judge) error {
 	of, err := use(ctx, vm)
 	switch {
 	case err != nil:

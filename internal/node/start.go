@@ -82,7 +82,7 @@ func (n *Node) startDomain(ctx context.Context, vmi *v1.VirtualMachineInstance) 
 
 // warnNoEffect records one event that names the fields of a VMI that have no effect on a bare machine.
 func (n *Node) warnNoEffect(vmi *v1.VirtualMachineInstance) {
-	if warnings := baremachine.Warnings(vmi); len(warnings) > 0 {
+	if warnings := baremachine.WarningsOf(vmi); len(warnings) > 0 {
 		n.Events.Eventf(vmi, nil, corev1.EventTypeWarning, v1alpha1.ReasonNoEffect, "Reconcile", "%s", condition.Note(strings.Join(warnings, "; ")))
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// excepted returns the annotation of a VM of namespace 'shop'.
-func (a *auditTest) excepted(name string) string {
+// exceptedAnnotation returns the annotation of a VM of namespace 'shop'.
+func (a *auditTest) exceptedAnnotation(name string) string {
 	a.Helper()
 	var vm v1.VirtualMachine
 	if err := a.stored.Get(a.Context(), client.ObjectKey{Namespace: "shop", Name: name}, &vm); err != nil {
@@ -34,12 +34,12 @@ func TestExceptedVMs(t *testing.T) {
 	a.approveException("big")
 	a.round(0)
 	const want = "GuestPolicy 'few' until 2001-09-09T01:56:40Z by GuestPolicyException 'shop/big'"
-	a.same("excepted", a.excepted("big"), want)
-	a.same("without a violation", a.excepted("small"), "")
-	a.same("forged", a.excepted("forged"), "")
+	a.same("excepted", a.exceptedAnnotation("big"), want)
+	a.same("without a violation", a.exceptedAnnotation("small"), "")
+	a.same("forged", a.exceptedAnnotation("forged"), "")
 	a.same("the next round", strings.Join(a.round(interval), ", "), "")
 	a.round(10 * time.Minute)
-	a.same("ended", a.excepted("big"), "")
+	a.same("ended", a.exceptedAnnotation("big"), "")
 	var vm v1.VirtualMachine
 	if err := a.stored.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: "forged"}, &vm); err != nil || vm.Annotations["tenant"] != "text" {
 		t.Error(err, vm.Annotations)

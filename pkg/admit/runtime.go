@@ -25,7 +25,7 @@ func RefusedByRuntime(explicit *v1.VirtualMachineInstance, cluster config.Cluste
 		refused, _ := pod.Judge(explicit, cluster.Pods.StateClass)
 		return refused
 	case cluster.Limits.RunsOnMachines():
-		return baremachine.Refused(explicit)
+		return baremachine.RefusedFields(explicit)
 	}
 	return nil
 }
@@ -37,7 +37,7 @@ func WithoutEffect(explicit *v1.VirtualMachineInstance, cluster config.Cluster) 
 		return nil, nil
 	}
 	if cluster.Limits.RunsOnMachines() {
-		for _, field := range baremachine.Without(explicit) {
+		for _, field := range baremachine.WithoutEffect(explicit) {
 			without = append(without, NoEffect(field))
 		}
 		return nil, without

@@ -40,8 +40,8 @@ const (
 	pullReason        = "has no effect: the machine's administrator puts images below --volume-root"
 )
 
-// Effects returns the fields that have no effect on a bare machine.
-func Effects() []Effect { return slices.Clone(effects) }
+// EffectlessFields returns the fields that have no effect on a bare machine.
+func EffectlessFields() []Effect { return slices.Clone(effects) }
 
 var effects = withSteps([]Effect{
 	{Field: "accessCredentials[]", Reason: "has no effect: put keys and passwords into the cloud-init data"},
@@ -83,9 +83,9 @@ type NoEffect struct {
 	Reason string
 }
 
-// Without returns the fields of a VMI that have no effect on a bare machine, in the order of the table and of positions. A pull policy that is the default is
-// not among them: stage 1 writes it into each container disk.
-func Without(vmi *v1.VirtualMachineInstance) (without []NoEffect) {
+// WithoutEffect returns the fields of a VMI that have no effect on a bare machine, in the order of the table and of positions. A pull policy that is the
+// default is not among them: stage 1 writes it into each container disk.
+func WithoutEffect(vmi *v1.VirtualMachineInstance) (without []NoEffect) {
 	spec := reflect.ValueOf(withoutDefaultPullPolicies(&vmi.Spec)).Elem()
 	for i := range effects {
 		effects[i].eachUse(spec, effects[i].steps, nil, func(at *field.Path) { without = append(without, NoEffect{at, effects[i].Reason}) })
@@ -107,9 +107,9 @@ func withoutDefaultPullPolicies(spec *v1.VirtualMachineInstanceSpec) *v1.Virtual
 	return &changed
 }
 
-// Warnings returns a sentence for each field without effect.
-func Warnings(vmi *v1.VirtualMachineInstance) (warnings []string) {
-	for _, field := range Without(vmi) {
+// WarningsOf returns a sentence for each field without effect.
+func WarningsOf(vmi *v1.VirtualMachineInstance) (warnings []string) {
+	for _, field := range WithoutEffect(vmi) {
 		warnings = append(warnings, field.Path.String()+" "+field.Reason)
 	}
 	return warnings

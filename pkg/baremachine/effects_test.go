@@ -27,7 +27,7 @@ func TestWarnings(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for _, warning := range Warnings(vmi) {
+		for _, warning := range WarningsOf(vmi) {
 			at, reason, _ := strings.Cut(strings.TrimPrefix(warning, "spec."), " ")
 			if !strings.HasPrefix(reason, "has no effect: ") {
 				t.Errorf("no reason: %s", warning)
@@ -42,10 +42,10 @@ func TestWarnings(t *testing.T) {
 
 // TestEffectsAreShort: an event has room for several warnings.
 func TestEffectsAreShort(t *testing.T) {
-	if !slices.ContainsFunc(Effects(), func(e Effect) bool { return e.Field == "affinity" }) {
+	if !slices.ContainsFunc(EffectlessFields(), func(e Effect) bool { return e.Field == "affinity" }) {
 		t.Error("the table lacks affinity")
 	}
-	for _, e := range Effects() {
+	for _, e := range EffectlessFields() {
 		if text := "spec." + strings.ReplaceAll(e.Field, "[]", "[255]") + " " + e.Reason; len(text) > 150 {
 			t.Errorf("%d characters: %s", len(text), text)
 		}

@@ -15,29 +15,29 @@ const (
 	virtiofsReason   = "no launcher runs virtiofsd; use a disk"
 )
 
-// Refused returns the fields of an explicit VMI because of which no launcher on a bare machine starts the guest. Fields that depend on the launcher's flags or
-// on the machine, such as claims, bridges and images, are not among them.
-func Refused(vmi *v1.VirtualMachineInstance) (refused field.ErrorList) {
+// RefusedFields returns the fields of an explicit VMI because of which no launcher on a bare machine starts the guest. Fields that depend on the launcher's
+// flags or on the machine, such as claims, bridges and images, are not among them.
+func RefusedFields(vmi *v1.VirtualMachineInstance) (refused field.ErrorList) {
 	spec := &vmi.Spec
 	for i := range spec.Volumes {
 		if reason := volumeReason(&spec.Volumes[i]); reason != "" {
-			refused = append(refused, forbidden(field.NewPath("spec", "volumes").Index(i), reason))
+			refused = append(refused, forbiddenField(field.NewPath("spec", "volumes").Index(i), reason))
 		}
 	}
 	devices := &spec.Domain.Devices
 	for i := range devices.Interfaces {
 		if nic := &devices.Interfaces[i]; nic.Masquerade == nil && nic.Bridge == nil {
-			refused = append(refused, forbidden(devicePath("interfaces", i), BindingReason))
+			refused = append(refused, forbiddenField(devicePath("interfaces", i), BindingReason))
 		}
 	}
 	for i := range devices.Filesystems {
-		refused = append(refused, forbidden(devicePath("filesystems", i), virtiofsReason))
+		refused = append(refused, forbiddenField(devicePath("filesystems", i), virtiofsReason))
 	}
 	for i := range devices.GPUs {
-		refused = append(refused, forbidden(devicePath("gpus", i), deviceReason))
+		refused = append(refused, forbiddenField(devicePath("gpus", i), deviceReason))
 	}
 	for i := range devices.HostDevices {
-		refused = append(refused, forbidden(devicePath("hostDevices", i), deviceReason))
+		refused = append(refused, forbiddenField(devicePath("hostDevices", i), deviceReason))
 	}
 	return refused
 }
@@ -46,7 +46,7 @@ func devicePath(list string, i int) *field.Path {
 	return field.NewPath("spec", "domain", "devices", list).Index(i)
 }
 
-func forbidden(at *field.Path, reason string) *field.Error {
+func forbiddenField(at *field.Path, reason string) *field.Error {
 	return field.Forbidden(at, reason).WithOrigin("runtime/node")
 }
 

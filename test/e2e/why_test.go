@@ -9,8 +9,8 @@ import (
 	"github.com/kilnvm/kiln/internal/workbench/startcheck"
 )
 
-// why returns what 'kubectl kiln why' says of a VM, and its exit status.
-func (s space) why(name string, flags ...string) (answer startcheck.Answer, status int) {
+// askWhy returns what 'kubectl kiln why' says of a VM, and its exit status.
+func (s space) askWhy(name string, flags ...string) (answer startcheck.Answer, status int) {
 	s.Helper()
 	result := s.kiln(append([]string{"why", name, "-o", "json"}, flags...)...)
 	if err := json.Unmarshal([]byte(result.stdout), &answer); err != nil {
@@ -35,7 +35,7 @@ func TestWhy(t *testing.T) {
 		{"claim", "volumes", "PersistentVolumeClaim 'nowhere' does not exist", startcheck.Failed, 1},
 		{"vm/size", "pinned", "'nosuch' does not exist", startcheck.Failed, 1},
 	} {
-		answer, status := s.why(c.name)
+		answer, status := s.askWhy(c.name)
 		reached := startcheck.Step{}
 		for _, step := range answer.Steps {
 			if step.State != startcheck.Done {
@@ -55,7 +55,7 @@ func TestWhy(t *testing.T) {
 	}
 	s.must(s.kubectl("", "create", "role", "looks", "--verb=get", "--resource=virtualmachines.kubevirt.io"))
 	s.must(s.kubectl("", "create", "rolebinding", "looks", "--role=looks", "--user=looker"))
-	answer, status := s.why("claim", "--as=looker")
+	answer, status := s.askWhy("claim", "--as=looker")
 	var denied []string
 	for _, step := range answer.Steps {
 		if step.State == startcheck.Unknown {

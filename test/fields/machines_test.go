@@ -49,7 +49,7 @@ func TestMachinesRefuse(t *testing.T) {
 			t.Errorf("%s: no longer admitted: %v", text, admitted.refused)
 			continue
 		}
-		atCreate, done := pathsOfErrors(baremachine.Refused(admitted.explicit)), pathsOfErrors(launcher.runStages(admitted.explicit, cluster).refused)
+		atCreate, done := pathsOfErrors(baremachine.RefusedFields(admitted.explicit)), pathsOfErrors(launcher.runStages(admitted.explicit, cluster).refused)
 		if atCreate != at || done != at {
 			t.Errorf("%s: admission refuses '%s', the launcher '%s', want '%s'", text, atCreate, done, at)
 		}
@@ -60,7 +60,7 @@ func TestMachinesRefuse(t *testing.T) {
 		if len(admitted.refused) > 0 {
 			continue
 		}
-		atCreate, done := baremachine.Refused(admitted.explicit), launcher.runStages(admitted.explicit, cluster).refused
+		atCreate, done := baremachine.RefusedFields(admitted.explicit), launcher.runStages(admitted.explicit, cluster).refused
 		if len(atCreate) > 0 {
 			refused++
 		} else {

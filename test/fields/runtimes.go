@@ -172,7 +172,7 @@ const described = "apiVersion: kilnvm.io/v1alpha1\nkind: HostClaim\nspec: {netwo
 // onMachine is the runtime of bare machines, with a launcher that has all flags. It has every image and claim that the samples name.
 func onMachine(images []string) runtime {
 	return runtime{"node", func(vmi *v1.VirtualMachineInstance) (string, []string, field.ErrorList) {
-		return "", baremachine.Warnings(vmi), nil
+		return "", baremachine.WarningsOf(vmi), nil
 	}, func(vmi *v1.VirtualMachineInstance, dir string) (hostresources.Bound, field.ErrorList) {
 		root, claims := filepath.Join(dir, "root"), filepath.Join(dir, "claims")
 		for _, image := range images {

@@ -31,7 +31,7 @@ func WhyCommand(s *cmdutil.Session) *cobra.Command {
 			"  kubectl kiln why vm/web -o json",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			answer, err := o.ask(cmd.Context(), args[0])
+			answer, err := o.explainStart(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -49,8 +49,8 @@ func WhyCommand(s *cmdutil.Session) *cobra.Command {
 	return cmd
 }
 
-// ask reads the objects of a VM, and finds where its way to a guest ends.
-func (o *whyRun) ask(ctx context.Context, arg string) (startcheck.Answer, error) {
+// explainStart reads the objects of a VM, and finds where its way to a guest ends.
+func (o *whyRun) explainStart(ctx context.Context, arg string) (startcheck.Answer, error) {
 	name, namespace, err := o.parseMachine(arg)
 	if err != nil {
 		return startcheck.Answer{}, err
@@ -59,11 +59,11 @@ func (o *whyRun) ask(ctx context.Context, arg string) (startcheck.Answer, error)
 	if err != nil {
 		return startcheck.Answer{}, err
 	}
-	objects, err := objectread.Read(ctx, cluster, types.NamespacedName{Namespace: namespace, Name: name}, whichOf(arg))
+	objects, err := objectread.ReadObjects(ctx, cluster, types.NamespacedName{Namespace: namespace, Name: name}, whichOf(arg))
 	if err != nil {
 		return startcheck.Answer{}, err
 	}
-	return startcheck.Check(objects), nil
+	return startcheck.CheckStart(objects), nil
 }
 
 // whichOf returns the kind that an argument names.

@@ -48,18 +48,19 @@ var causeUnknown = cause{name: "unknown", because: "{object} reports '{reason}: 
 func causeOf(v verdict) cause {
 	for _, c := range causes {
 		if (len(c.steps) == 0 || slices.Contains(c.steps, v.step)) && (len(c.reasons) == 0 || slices.Contains(c.reasons, v.reason)) &&
-			(c.message == nil || c.message.MatchString(line(v.message))) {
+			(c.message == nil || c.message.MatchString(oneLine(v.message))) {
 			return c
 		}
 	}
 	return causeUnknown
 }
 
-// sentences returns the sentences of a cause. A replacer does not look at what it has inserted, so a text of a tenant cannot insert another one.
-func (c cause) sentences(o Objects, v verdict) (why, remedy string, by By) {
-	fill := strings.NewReplacer("{object}", line(v.object.String()), "{name}", line(v.object.name), "{reason}", line(v.reason), "{message}", line(v.message),
-		"{shown}", v.shown(), "{step}", v.step, "{vm}", line(o.Name), "{namespace}", line(o.Namespace), "{controller}", o.controllerName(),
-		"{describe}", o.describe(v.object))
+// writeSentences returns the sentences of a cause. A replacer does not look at what it has inserted, so a text of a tenant cannot insert another one.
+func (c cause) writeSentences(o Objects, v verdict) (why, remedy string, by By) {
+	fill := strings.NewReplacer("{object}", oneLine(v.object.String()), "{name}", oneLine(v.object.name), "{reason}", oneLine(v.reason), "{message}",
+		oneLine(v.message),
+		"{shown}", v.shownDetail(), "{step}", v.step, "{vm}", oneLine(o.Name), "{namespace}", oneLine(o.Namespace), "{controller}", o.controllerName(),
+		"{describe}", o.describeCommand(v.object))
 	why = c.sentence
 	if why == "" {
 		why = "The guest does not run, because " + c.because
@@ -70,14 +71,14 @@ func (c cause) sentences(o Objects, v verdict) (why, remedy string, by By) {
 // withFullStop returns a sentence with a full stop.
 func withFullStop(sentence string) string { return strings.TrimRight(sentence, ".: ") + "." }
 
-// describe returns the command of kubectl that prints an object and its events.
-func (o Objects) describe(of object) string {
+// describeCommand returns the command of kubectl that prints an object and its events.
+func (o Objects) describeCommand(of object) string {
 	kind := strings.ToLower(of.kind)
 	switch kind {
 	case "":
-		return "kubectl describe vm -n " + line(o.Namespace) + " " + line(o.Name)
+		return "kubectl describe vm -n " + oneLine(o.Namespace) + " " + oneLine(o.Name)
 	case "node":
-		return "kubectl describe node " + line(of.name)
+		return "kubectl describe node " + oneLine(of.name)
 	}
-	return "kubectl describe " + line(kind) + " -n " + line(o.Namespace) + " " + line(of.name)
+	return "kubectl describe " + oneLine(kind) + " -n " + oneLine(o.Namespace) + " " + oneLine(of.name)
 }

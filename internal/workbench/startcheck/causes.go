@@ -8,8 +8,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// text compiles an expression that is found in a message. Messages of the scheduler, of kubelet and of container runtimes have no codes.
-func text(expression string) *regexp.Regexp { return regexp.MustCompile("(?i)" + expression) }
+// matchText compiles an expression that is found in a message. Messages of the scheduler, of kubelet and of container runtimes have no codes.
+func matchText(expression string) *regexp.Regexp { return regexp.MustCompile("(?i)" + expression) }
 
 // What the scheduler says of nodes. Its message counts them: '0/3 nodes are available: 1 Insufficient memory, 2 node(s) had untolerated taint {a: b}'.
 const (
@@ -74,7 +74,7 @@ var causes = []cause{
 	{name: "no consumer", reasons: []string{reasonNoConsumer},
 		because: "{object} waits for a first consumer, and Kiln starts no guest before its disks are filled",
 		remedy:  "Set annotation 'cdi.kubevirt.io/storage.bind.immediate.requested' on the DataVolume.", by: Owner},
-	{name: "quota of claims", steps: []string{stepVolumes}, message: text(`exceeded quota`), because: "a quota of the namespace forbids its claim: {message}",
+	{name: "quota of claims", steps: []string{stepVolumes}, message: matchText(`exceeded quota`), because: "a quota of the namespace forbids its claim: {message}",
 		remedy: "Delete claims of the namespace that nobody needs, ask for less storage, or raise the quota.", by: OwnerOrAdmin},
 	{name: "clone not allowed", reasons: []string{"UnauthorizedDataVolumeCreate"}, because: "the VM may not clone its disk: {message}",
 		remedy: "Let the ServiceAccount of the VM create datavolumes/source in the namespace of the source.", by: Admin},
@@ -93,7 +93,7 @@ var causes = []cause{
 		remedy: "Name a StorageClass in the claim, or create a PersistentVolume that fits.", by: OwnerOrAdmin},
 	{name: "provisioning fails", reasons: []string{"ProvisioningFailed"}, because: "the storage cannot make the volume of {object}: {message}",
 		remedy: "Mend the storage or its StorageClass, or ask for less or other storage in the claim.", by: OwnerOrAdmin},
-	{name: "no storage class", reasons: []string{reasonClaimUnbound}, message: text(`there is no StorageClass`),
+	{name: "no storage class", reasons: []string{reasonClaimUnbound}, message: matchText(`there is no StorageClass`),
 		because: "{object} names a StorageClass that does not exist: {message}",
 		remedy:  "Create the StorageClass, or create the claim again with another one.", by: OwnerOrAdmin},
 	{name: "claim unbound", reasons: []string{reasonClaimUnbound}, because: "{object} is not bound: {message}",
@@ -106,22 +106,22 @@ var causes = []cause{
 	// instance and pod: what the API server refuses to the controller
 	{name: "back-off", steps: []string{stepInstance}, reasons: []string{v1alpha1.ReasonCrashLoopBackOff}, because: "{message}",
 		remedy: "Read the console of the next guest ('kubectl kiln console -n {namespace} {vm}') and the log of its pod, and mend the guest or its disk.", by: Owner},
-	{name: "quota", message: text(`exceeded quota`), because: "a quota of the namespace forbids it: {message}",
+	{name: "quota", message: matchText(`exceeded quota`), because: "a quota of the namespace forbids it: {message}",
 		remedy: "Stop other VMs of the namespace, use a smaller instancetype, or raise the quota.", by: OwnerOrAdmin},
-	{name: "quota needs limits", message: text(`failed quota.*must specify`),
+	{name: "quota needs limits", message: matchText(`failed quota.*must specify`),
 		because: "a quota of the namespace requires values that the pod lacks: {message}",
 		remedy:  "Set these values in domain.resources of the VM, or add a LimitRange with defaults to the namespace.", by: OwnerOrAdmin},
-	{name: "limit range", message: text(`(maximum|minimum) .* usage per|limit to request ratio`),
+	{name: "limit range", message: matchText(`(maximum|minimum) .* usage per|limit to request ratio`),
 		because: "a LimitRange of the namespace forbids it: {message}",
 		remedy:  "Use an instancetype of a permitted size, or change the LimitRange.", by: OwnerOrAdmin},
-	{name: "pod security", message: text(`violates podsecurity`), because: "Pod Security forbids the pod in its namespace: {message}",
+	{name: "pod security", message: matchText(`violates podsecurity`), because: "Pod Security forbids the pod in its namespace: {message}",
 		remedy: "Remove from the VM what the message names, or let an administrator choose the level of Pod Security of namespace '{namespace}' that permits it.",
 		by:     OwnerOrAdmin},
-	{name: "webhook away", message: text(`failed calling webhook`), because: "a webhook does not answer: {message}",
+	{name: "webhook away", message: matchText(`failed calling webhook`), because: "a webhook does not answer: {message}",
 		remedy: "Let the webhook that the message names answer again.", by: Admin},
-	{name: "denied", message: text(`denied the request`), because: "admission refused what the VM asks for: {message}",
+	{name: "denied", message: matchText(`denied the request`), because: "admission refused what the VM asks for: {message}",
 		remedy: "Correct the fields that the message names: 'kubectl kiln validate -n {namespace} vm/{vm}' lists the mistakes that Kiln finds.", by: Owner},
-	{name: "controller may not", message: text(`is forbidden: user "`), because: "{controller} lacks a right: {message}",
+	{name: "controller may not", message: matchText(`is forbidden: user "`), because: "{controller} lacks a right: {message}",
 		remedy: "Restore the ClusterRoles of the installation.", by: Admin},
 	{name: "name taken", reasons: []string{v1alpha1.ReasonNameTaken, v1alpha1.ReasonHardwareForeign, v1alpha1.ReasonUUIDTaken},
 		because: "something that another VM owns has its name or UUID: {message}",
@@ -150,9 +150,9 @@ var causes = []cause{
 		remedy: "Let Kiln's webhook answer again, and restart the VM.", by: Admin},
 	{name: "evicted", reasons: []string{v1alpha1.ReasonEvicted}, because: "kubelet evicted its pod: {message}",
 		remedy: "Give the node more memory or disk, or let the guest use less.", by: OwnerOrAdmin},
-	{name: "out of memory", message: text(`oomkilled`), because: "its pod used more memory than its limit: {message}",
+	{name: "out of memory", message: matchText(`oomkilled`), because: "its pod used more memory than its limit: {message}",
 		remedy: "Give the guest less memory than its pod has, or raise the limit.", by: Owner},
-	{name: "rejected by kubelet", steps: []string{stepPod}, message: text(`outof|unexpectedadmissionerror|topologyaffinityerror|nodeaffinity`),
+	{name: "rejected by kubelet", steps: []string{stepPod}, message: matchText(`outof|unexpectedadmissionerror|topologyaffinityerror|nodeaffinity`),
 		because: "its node rejected the pod: {message}",
 		remedy:  "Let the node have the device or CPUs that the pod requests. The VM is started again.", by: Admin},
 	{name: "pod ended", steps: []string{stepPod}, reasons: []string{reasonPodEnded}, because: "its pod ended before the guest ran: {message}",
@@ -167,31 +167,31 @@ var causes = []cause{
 	// scheduled
 	{name: "gated", reasons: []string{corev1.PodReasonSchedulingGated}, because: "its pod waits for its scheduling gates: {message}",
 		remedy: "Let the controller that owns the gate remove it: '{describe}'.", by: Admin},
-	{name: "no nodes", steps: []string{stepScheduled}, message: text(`no nodes available|^0/0 nodes`), because: "the cluster has no node: {message}",
+	{name: "no nodes", steps: []string{stepScheduled}, message: matchText(`no nodes available|^0/0 nodes`), because: "the cluster has no node: {message}",
 		remedy: "Add a node.", by: Admin},
 	{name: "claims of the pod", steps: []string{stepScheduled},
-		message: text(`unbound immediate persistentvolumeclaims|persistentvolumeclaim "[^"]*" not found|WaitForFirstConsumer`),
+		message: matchText(`unbound immediate persistentvolumeclaims|persistentvolumeclaim "[^"]*" not found|WaitForFirstConsumer`),
 		because: "its pod waits for a PersistentVolumeClaim: {message}",
 		remedy:  "Create the claim, or check that the provisioner of its StorageClass runs.", by: OwnerOrAdmin},
 	{name: "binding", reasons: []string{v1alpha1.ReasonWaitingForVolumeBinding}, because: "its pod waits for a volume: {message}",
 		remedy: "If this lasts, check that the provisioner of the StorageClass runs.", by: Nobody},
-	{name: "no node fits", steps: []string{stepScheduled}, message: several(noFreeResources, noKVM, noMatch, tainted, volumeNode, antiPods),
+	{name: "no node fits", steps: []string{stepScheduled}, message: matchTwoOf(noFreeResources, noKVM, noMatch, tainted, volumeNode, antiPods),
 		because: "no node fits its pod: {message}",
 		remedy:  "Add a node that fits, stop other VMs, or change the size or the node selector of the VM.", by: OwnerOrAdmin},
-	{name: "no room", steps: []string{stepScheduled}, message: text(noFreeResources), because: "no node has room for its pod: {message}",
+	{name: "no room", steps: []string{stepScheduled}, message: matchText(noFreeResources), because: "no node has room for its pod: {message}",
 		remedy: "Add a node, stop other VMs, or use a smaller instancetype.", by: OwnerOrAdmin},
-	{name: "no KVM", steps: []string{stepScheduled}, message: text(noKVM), because: "no node has a free device /dev/kvm: {message}",
+	{name: "no KVM", steps: []string{stepScheduled}, message: matchText(noKVM), because: "no node has a free device /dev/kvm: {message}",
 		remedy: "Add nodes with hardware virtualization, and check that virt-handler or Kiln's devices run on them.", by: Admin},
-	{name: "no device", steps: []string{stepScheduled}, message: text(noDevice), because: "no node has a free device that the VM requests: {message}",
+	{name: "no device", steps: []string{stepScheduled}, message: matchText(noDevice), because: "no node has a free device that the VM requests: {message}",
 		remedy: "Add a node with the device, check its device plugin, or stop the VM that has the device.", by: OwnerOrAdmin},
-	{name: "volume elsewhere", steps: []string{stepScheduled}, message: text(volumeNode), because: "no node reaches its volumes: {message}",
+	{name: "volume elsewhere", steps: []string{stepScheduled}, message: matchText(volumeNode), because: "no node reaches its volumes: {message}",
 		remedy: "Let a node of the zone of the volume be schedulable, or move the volume.", by: Admin},
-	{name: "spread", steps: []string{stepScheduled}, message: text(antiPods), because: "rules about other pods leave no node: {message}",
+	{name: "spread", steps: []string{stepScheduled}, message: matchText(antiPods), because: "rules about other pods leave no node: {message}",
 		remedy: "Relax the affinity or the topology spread constraints of the VM, or add a node.", by: OwnerOrAdmin},
-	{name: "no matching node", steps: []string{stepScheduled}, message: text(noMatch),
+	{name: "no matching node", steps: []string{stepScheduled}, message: matchText(noMatch),
 		because: "no node matches the node selector or affinity of the pod: {message}",
 		remedy:  "Correct nodeSelector, affinity, architecture and CPU model of the VM, or label a node.", by: OwnerOrAdmin},
-	{name: "tainted", steps: []string{stepScheduled}, message: text(tainted), because: "taints or a drain keep its pod from all nodes: {message}",
+	{name: "tainted", steps: []string{stepScheduled}, message: matchText(tainted), because: "taints or a drain keep its pod from all nodes: {message}",
 		remedy: "Uncordon or untaint a node, or add a toleration to the VM.", by: OwnerOrAdmin},
 	{name: "scheduler awaited", reasons: []string{reasonSchedulerWaits}, because: "the scheduler has not chosen a node yet", by: Nobody},
 	{name: "scheduler silent", reasons: []string{reasonSchedulerSilent},
@@ -199,11 +199,11 @@ var causes = []cause{
 
 	// containers
 	{name: "no right to pull", reasons: []string{v1alpha1.ReasonErrImagePull, v1alpha1.ReasonImagePullBackOff},
-		message: text(`unauthorized|authentication required|access denied|denied:|no basic auth|403 forbidden`),
+		message: matchText(`unauthorized|authentication required|access denied|denied:|no basic auth|403 forbidden`),
 		because: "an image may not be pulled: {message}",
 		remedy:  "Name a Secret with an account of the registry in containerDisk.imagePullSecret, or correct the name of the image.", by: Owner},
 	{name: "registry away", reasons: []string{v1alpha1.ReasonErrImagePull, v1alpha1.ReasonImagePullBackOff},
-		message: text(`no such host|timeout|connection refused|x509|network is unreachable|toomanyrequests`),
+		message: matchText(`no such host|timeout|connection refused|x509|network is unreachable|toomanyrequests`),
 		because: "the registry of an image does not answer its node: {message}",
 		remedy:  "Let nodes reach the registry, with a certificate that they trust, or use another registry.", by: OwnerOrAdmin},
 	{name: "image", reasons: []string{v1alpha1.ReasonErrImagePull, v1alpha1.ReasonImagePullBackOff, v1alpha1.ReasonInvalidImageName,
@@ -215,16 +215,16 @@ var causes = []cause{
 	{name: "container not created", reasons: []string{v1alpha1.ReasonCreateContainerError, "RunContainerError"},
 		because: "the container runtime cannot start a container: {message}",
 		remedy:  "Read '{describe}' and the log of the container runtime of the node.", by: Admin},
-	{name: "secret missing", reasons: []string{"FailedMount"}, message: text(`(secret|configmap|references non-existent) .*(not found|key)`),
+	{name: "secret missing", reasons: []string{"FailedMount"}, message: matchText(`(secret|configmap|references non-existent) .*(not found|key)`),
 		because: "a Secret or ConfigMap of the VM does not exist: {message}",
 		remedy:  "Create what the message names in namespace '{namespace}', or remove its volume from the VM.", by: Owner},
-	{name: "attached elsewhere", reasons: []string{"FailedAttachVolume"}, message: text(`multi-attach|already (attached|exclusively)`),
+	{name: "attached elsewhere", reasons: []string{"FailedAttachVolume"}, message: matchText(`multi-attach|already (attached|exclusively)`),
 		because: "another node still has a volume of the VM: {message}",
 		remedy:  "Stop the pod that uses the volume. If its node is certainly off, taint it with node.kubernetes.io/out-of-service.", by: Admin},
 	{name: "volume not mounted", reasons: []string{"FailedMount", "FailedAttachVolume", "FailedMapVolume"},
 		because: "a volume of the VM cannot be mounted: {message}",
 		remedy:  "Mend the storage or its driver on the node: '{describe}'.", by: Admin},
-	{name: "network of the pod", reasons: []string{"FailedCreatePodSandBox", "NetworkNotReady"}, message: text(`network-attachment-definition`),
+	{name: "network of the pod", reasons: []string{"FailedCreatePodSandBox", "NetworkNotReady"}, message: matchText(`network-attachment-definition`),
 		because: "a NetworkAttachmentDefinition cannot be used: {message}",
 		remedy:  "Create or correct the NetworkAttachmentDefinition that the message names.", by: OwnerOrAdmin},
 	{name: "sandbox", reasons: []string{"FailedCreatePodSandBox", "NetworkNotReady"}, because: "its node cannot give the pod a network: {message}",
@@ -243,7 +243,7 @@ var causes = []cause{
 	// domain
 	{name: "node lost", reasons: []string{reasonNodeLost}, because: "the node of the guest does not answer: {message}",
 		remedy: "Mend the node. If it is certainly off, taint it with node.kubernetes.io/out-of-service.", by: Admin},
-	{name: "no KVM in the pod", steps: []string{stepDomain}, message: text(`/dev/kvm|kvm (is not available|not supported)|failed to initialize kvm`),
+	{name: "no KVM in the pod", steps: []string{stepDomain}, message: matchText(`/dev/kvm|kvm (is not available|not supported)|failed to initialize kvm`),
 		because: "the pod cannot use hardware virtualization: {message}",
 		remedy:  "Enable virtualization in the firmware of the node, or nested virtualization, and load the module kvm.", by: Admin},
 	{name: "hardware awaited", reasons: []string{v1alpha1.ReasonHardwareAwaited}, because: "its hardware record is not assigned yet: {message}",
@@ -268,8 +268,8 @@ var causes = []cause{
 		remedy:   "Read '{describe}', and restart the VM: 'kubectl kiln restart -n {namespace} {vm}'.", by: Admin},
 }
 
-// several returns an expression for messages in which at least two of these expressions are found.
-func several(kinds ...string) *regexp.Regexp {
+// matchTwoOf returns an expression for messages in which at least two of these expressions are found.
+func matchTwoOf(kinds ...string) *regexp.Regexp {
 	pairs := ""
 	for i, a := range kinds {
 		for j, b := range kinds {
@@ -281,5 +281,5 @@ func several(kinds ...string) *regexp.Regexp {
 			}
 		}
 	}
-	return text(pairs)
+	return matchText(pairs)
 }

@@ -76,7 +76,7 @@ func TestEachCauseIsFound(t *testing.T) {
 		}
 		reached[m.cause] = true
 	}
-	for _, s := range situations() {
+	for _, s := range allSituations() {
 		for _, is := range chain {
 			if is.ofVM && !s.objects.hasVM() {
 				continue
@@ -108,31 +108,31 @@ var hostile = "a\x1b[2J\r\nRemedy: run it\t\u202e{remedy}{vm}{describe}" + strin
 func TestTextsOfTenants(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]Objects{
-		"annotation": with(stopped(), refused(hostile)),
-		"failure":    with(stopped(), failure(hostile, hostile)),
-		"condition":  with(launched(), unsynchronized(hostile, hostile)),
-		"scheduler":  with(scheduling(), unscheduled(hostile)),
-		"container":  with(starting(), waits("ErrImagePull", hostile)),
-		"event":      with(starting(), event("pod", "Warning", "FailedMount", hostile)),
-		"pod":        with(starting(), podEnds(hostile, hostile)),
-		"reference":  with(stopped(), refers(Reference{Kind: hostile, Name: hostile})),
-		"revision":   with(stopped(), refers(Reference{Kind: "a", Name: "b", Revision: hostile})),
-		"strategy":   with(stopped(), strategy(v1.VirtualMachineRunStrategy(hostile))),
-		"finalizers": with(stopped(), func(o *Objects) {
+		"annotation": withChanges(vmWithoutVMI(), refusedByKiln(hostile)),
+		"failure":    withChanges(vmWithoutVMI(), withFailure(hostile, hostile)),
+		"condition":  withChanges(podRunning(), withoutSync(hostile, hostile)),
+		"scheduler":  withChanges(podPending(), podUnscheduled(hostile)),
+		"container":  withChanges(podStarting(), containerWaits("ErrImagePull", hostile)),
+		"event":      withChanges(podStarting(), withEvent("pod", "Warning", "FailedMount", hostile)),
+		"pod":        withChanges(podStarting(), podEnds(hostile, hostile)),
+		"reference":  withChanges(vmWithoutVMI(), withReference(Reference{Kind: hostile, Name: hostile})),
+		"revision":   withChanges(vmWithoutVMI(), withReference(Reference{Kind: "a", Name: "b", Revision: hostile})),
+		"strategy":   withChanges(vmWithoutVMI(), withStrategy(v1.VirtualMachineRunStrategy(hostile))),
+		"finalizers": withChanges(vmWithoutVMI(), func(o *Objects) {
 			o.VM.Object.DeletionTimestamp, o.VM.Object.Finalizers = &metav1.Time{Time: now.Add(-1e15)}, []string{hostile}
 		}),
-		"restore":   with(stopped(), func(o *Objects) { o.VM.Object.Status.RestoreInProgress = &hostile }),
-		"names":     with(stopped(), func(o *Objects) { o.Name, o.Namespace = hostile, hostile }),
-		"node":      with(running(), func(o *Objects) { o.VMI.Object.Status.NodeName, o.Pods.Object.Items = hostile, nil }, noPods),
-		"pause":     with(running(), ofVMI(v1.VirtualMachineInstancePaused, corev1.ConditionTrue, hostile, hostile)),
-		"not ready": with(running(), ofVMI(v1.VirtualMachineInstanceReady, corev1.ConditionFalse, hostile, hostile)),
-		"phase":     with(pending(), phase(v1.VirtualMachineInstancePhase(hostile))),
-		"data volume": with(pending(), disk(nil, dataVolume("ImportInProgress", nil)),
+		"restore":   withChanges(vmWithoutVMI(), func(o *Objects) { o.VM.Object.Status.RestoreInProgress = &hostile }),
+		"names":     withChanges(vmWithoutVMI(), func(o *Objects) { o.Name, o.Namespace = hostile, hostile }),
+		"node":      withChanges(guestRunning(), func(o *Objects) { o.VMI.Object.Status.NodeName, o.Pods.Object.Items = hostile, nil }, noPods),
+		"pause":     withChanges(guestRunning(), ofVMI(v1.VirtualMachineInstancePaused, corev1.ConditionTrue, hostile, hostile)),
+		"not ready": withChanges(guestRunning(), ofVMI(v1.VirtualMachineInstanceReady, corev1.ConditionFalse, hostile, hostile)),
+		"phase":     withChanges(vmiPending(), withPhase(v1.VirtualMachineInstancePhase(hostile))),
+		"data volume": withChanges(vmiPending(), withDisk(nil, dataVolume("ImportInProgress", nil)),
 			func(o *Objects) { o.DataVolumes["root"].Object.Status.Progress = "a\nb{vm}" }),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := Check(o)
+			a := CheckStart(o)
 			for _, text := range append([]string{a.Object, a.Cause, a.Remedy}, a.Notes...) {
 				checkText(t, text)
 			}
@@ -157,7 +157,7 @@ func checkText(t *testing.T, text string) {
 // TestPodOfTheGuest: of the pods with the label of a VMI, pods that bind claims, targets of migrations and ended ones are not the pod of the guest.
 func TestPodOfTheGuest(t *testing.T) {
 	t.Parallel()
-	o := running()
+	o := guestRunning()
 	guests := o.Pods.Object.Items[0]
 	other := func(name string, change func(*corev1.Pod)) corev1.Pod {
 		p := *guests.DeepCopy()
@@ -173,7 +173,7 @@ func TestPodOfTheGuest(t *testing.T) {
 		other("ended", func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }),
 		guests,
 	}
-	if got := PodOf(o); got == nil || got.Name != guests.Name {
+	if got := o.LauncherPod(); got == nil || got.Name != guests.Name {
 		t.Errorf("the pod is %v", got)
 	}
 }
@@ -188,7 +188,7 @@ func TestReferences(t *testing.T) {
 	vm.Status.PreferenceRef = &v1.InstancetypeStatusRef{Name: "fedora"}
 	check := func(want ...Reference) {
 		t.Helper()
-		got := References(vm)
+		got := ReferencesOf(vm)
 		for i := range want {
 			if i >= len(got) || got[i] != want[i] {
 				t.Errorf("got %+v, want %+v", got, want)
@@ -203,7 +203,7 @@ func TestReferences(t *testing.T) {
 	vm.Spec.Instancetype.RevisionName = "of-spec"
 	check(Reference{Kind: "VirtualMachineClusterInstancetype", Name: "u1.small", Revision: "of-spec"})
 	vm.Annotations["kilnvm.io/pins"] = `{"presets":["` + strings.Repeat(`a","`, 1000) + `a"]}`
-	if got := len(References(vm)); got > mostReferences {
+	if got := len(ReferencesOf(vm)); got > mostReferences {
 		t.Errorf("%d references", got)
 	}
 }

@@ -31,8 +31,8 @@ type Lookup[T any] struct {
 	Unserved bool
 }
 
-// absent reports whether the object does not exist.
-func (l Lookup[T]) absent() bool { return l.Object == nil && l.Denied == "" }
+// isAbsent reports whether the object does not exist.
+func (l Lookup[T]) isAbsent() bool { return l.Object == nil && l.Denied == "" }
 
 // Objects are the objects of one VM. Claims, DataVolumes, storage classes and networks have an entry for each name that was looked up.
 type Objects struct {
@@ -58,20 +58,20 @@ type Objects struct {
 	Node Lookup[corev1.Node]
 }
 
-// title returns the kind, namespace and name of the VM, or of a VMI without a VM.
-func (o Objects) title() string {
+// titleOfVM returns the kind, namespace and name of the VM, or of a VMI without a VM.
+func (o Objects) titleOfVM() string {
 	kind := "VirtualMachine"
 	if !o.hasVM() {
 		kind = "VirtualMachineInstance"
 	}
-	return kind + " " + line(o.Namespace) + "/" + line(o.Name)
+	return kind + " " + oneLine(o.Namespace) + "/" + oneLine(o.Name)
 }
 
 // hasVM reports whether there is a VM, or may be one that the caller cannot read.
-func (o Objects) hasVM() bool { return !o.VM.absent() }
+func (o Objects) hasVM() bool { return !o.VM.isAbsent() }
 
-// Spec returns the spec of the guest: of the VMI, or of the template of a VM without a VMI. It is nil if the caller may read neither.
-func (o Objects) Spec() *v1.VirtualMachineInstanceSpec {
+// GuestSpec returns the spec of the guest: of the VMI, or of the template of a VM without a VMI. It is nil if the caller may read neither.
+func (o Objects) GuestSpec() *v1.VirtualMachineInstanceSpec {
 	switch {
 	case o.VMI.Object != nil:
 		return &o.VMI.Object.Spec
@@ -81,13 +81,13 @@ func (o Objects) Spec() *v1.VirtualMachineInstanceSpec {
 	return nil
 }
 
-// running reports whether the guest runs, maybe paused. KubeVirt and Kiln set the phase when the domain was started.
-func (o Objects) running() bool {
+// isRunning reports whether the guest runs, maybe paused. KubeVirt and Kiln set the phase when the domain was started.
+func (o Objects) isRunning() bool {
 	return o.VMI.Object != nil && o.VMI.Object.Status.Phase == v1.Running && o.VMI.Object.DeletionTimestamp == nil
 }
 
-// condition returns a condition of the VMI; nil if it does not exist.
-func (o Objects) condition(of v1.VirtualMachineInstanceConditionType) *v1.VirtualMachineInstanceCondition {
+// conditionOfVMI returns a condition of the VMI; nil if it does not exist.
+func (o Objects) conditionOfVMI(of v1.VirtualMachineInstanceConditionType) *v1.VirtualMachineInstanceCondition {
 	if o.VMI.Object == nil {
 		return nil
 	}
@@ -101,7 +101,7 @@ func (o Objects) condition(of v1.VirtualMachineInstanceConditionType) *v1.Virtua
 
 // falseCondition returns a condition of the VMI that is False; nil if it does not exist.
 func (o Objects) falseCondition(of v1.VirtualMachineInstanceConditionType) *v1.VirtualMachineInstanceCondition {
-	if c := o.condition(of); c != nil && c.Status == corev1.ConditionFalse {
+	if c := o.conditionOfVMI(of); c != nil && c.Status == corev1.ConditionFalse {
 		return c
 	}
 	return nil
@@ -120,16 +120,16 @@ func (o Objects) conditionOfVM(of v1.VirtualMachineConditionType) *v1.VirtualMac
 	return nil
 }
 
-// failure returns condition Failure of the VM while it is True; nil otherwise.
-func (o Objects) failure() *v1.VirtualMachineCondition {
+// failureOfVM returns condition Failure of the VM while it is True; nil otherwise.
+func (o Objects) failureOfVM() *v1.VirtualMachineCondition {
 	if c := o.conditionOfVM(v1.VirtualMachineFailure); c != nil && c.Status == corev1.ConditionTrue {
 		return c
 	}
 	return nil
 }
 
-// event returns the newest event about an object with one of these reasons; nil if it does not exist. An object without a UID has no events.
-func (o Objects) event(of metav1.Object, reasons ...string) *corev1.Event {
+// newestEvent returns the newest event about an object with one of these reasons; nil if it does not exist. An object without a UID has no events.
+func (o Objects) newestEvent(of metav1.Object, reasons ...string) *corev1.Event {
 	if o.Events.Object == nil || of.GetUID() == "" {
 		return nil
 	}
@@ -171,8 +171,8 @@ func lastWrite(of metav1.Object) time.Time {
 	return at
 }
 
-// hangs reports whether the deletion of an object takes longer than its guest has to power off.
-func (o Objects) hangs(of metav1.Object, grace *int64) bool {
+// deletionHangs reports whether the deletion of an object takes longer than its guest has to power off.
+func (o Objects) deletionHangs(of metav1.Object, grace *int64) bool {
 	deleted := of.GetDeletionTimestamp()
 	if deleted == nil {
 		return false

@@ -17,36 +17,36 @@ import (
 
 var now = time.Date(2026, 11, 2, 10, 0, 0, 0, time.UTC)
 
-// ago is a time before now.
-func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
+// timeAgo is a time before now.
+func timeAgo(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
 
-// meta is the metadata of an object of namespace shop.
-func meta(name, uid string, age time.Duration) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(uid), CreationTimestamp: ago(age)}
+// metaOf is the metadata of an object of namespace shop.
+func metaOf(name, uid string, age time.Duration) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(uid), CreationTimestamp: timeAgo(age)}
 }
 
-// stopped is a VM with run strategy Always without a VMI, that was written 10 seconds ago.
-func stopped() Objects {
-	vm := &v1.VirtualMachine{ObjectMeta: meta("web", "vm", 10*time.Second)}
+// vmWithoutVMI is a VM with run strategy Always without a VMI, that was written 10 seconds ago.
+func vmWithoutVMI() Objects {
+	vm := &v1.VirtualMachine{ObjectMeta: metaOf("web", "vm", 10*time.Second)}
 	vm.Spec.RunStrategy = ptr.To(v1.RunStrategyAlways)
 	vm.Spec.Template = &v1.VirtualMachineInstanceTemplateSpec{}
 	return Objects{Namespace: "shop", Name: "web", Now: now, Runtime: RuntimeKubeVirt, VM: Lookup[v1.VirtualMachine]{Object: vm},
 		Pods: Lookup[corev1.PodList]{Object: &corev1.PodList{}}, Events: Lookup[corev1.EventList]{Object: &corev1.EventList{}}}
 }
 
-// pending is a VM whose VMI has no pod.
-func pending() Objects {
-	o := stopped()
-	o.VMI.Object = &v1.VirtualMachineInstance{ObjectMeta: meta("web", "vmi", 10*time.Second)}
+// vmiPending is a VM whose VMI has no pod.
+func vmiPending() Objects {
+	o := vmWithoutVMI()
+	o.VMI.Object = &v1.VirtualMachineInstance{ObjectMeta: metaOf("web", "vmi", 10*time.Second)}
 	o.VMI.Object.Status.Phase = v1.Pending
 	return o
 }
 
-// scheduling is a VM whose VMI has a pod without a node.
-func scheduling() Objects {
-	o := pending()
+// podPending is a VM whose VMI has a pod without a node.
+func podPending() Objects {
+	o := vmiPending()
 	o.VMI.Object.Status.Phase = v1.Scheduling
-	pod := corev1.Pod{ObjectMeta: meta("virt-launcher-web-x", "pod", 5*time.Second)}
+	pod := corev1.Pod{ObjectMeta: metaOf("virt-launcher-web-x", "pod", 5*time.Second)}
 	pod.Labels = map[string]string{v1.AppLabel: "virt-launcher", v1.CreatedByLabel: "vmi"}
 	pod.Spec.SchedulerName = corev1.DefaultSchedulerName
 	pod.Status.Phase = corev1.PodPending
@@ -55,30 +55,30 @@ func scheduling() Objects {
 	return o
 }
 
-// starting is a VM whose pod has a node, and no containers yet.
-func starting() Objects {
-	o := scheduling()
+// podStarting is a VM whose pod has a node, and no containers yet.
+func podStarting() Objects {
+	o := podPending()
 	pod := &o.Pods.Object.Items[0]
 	pod.Spec.NodeName = "n1"
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: ago(5 * time.Second)}}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: timeAgo(5 * time.Second)}}
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "compute", Image: "launcher:1",
 		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}}
 	return o
 }
 
-// launched is a VM whose pod runs, and whose domain does not.
-func launched() Objects {
-	o := starting()
+// podRunning is a VM whose pod runs, and whose domain does not.
+func podRunning() Objects {
+	o := podStarting()
 	o.VMI.Object.Status.Phase, o.VMI.Object.Status.NodeName = v1.Scheduled, "n1"
 	pod := &o.Pods.Object.Items[0]
-	pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, ptr.To(ago(3*time.Second))
+	pod.Status.Phase, pod.Status.StartTime = corev1.PodRunning, ptr.To(timeAgo(3*time.Second))
 	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 	return o
 }
 
-// running is a VM whose guest runs.
-func running() Objects {
-	o := launched()
+// guestRunning is a VM whose guest runs.
+func guestRunning() Objects {
+	o := podRunning()
 	o.VMI.Object.Status.Phase = v1.Running
 	return o
 }
@@ -89,19 +89,19 @@ func ofKiln(o Objects) Objects {
 	return o
 }
 
-// with changes objects.
-func with(o Objects, changes ...func(*Objects)) Objects {
+// withChanges changes objects.
+func withChanges(o Objects, changes ...func(*Objects)) Objects {
 	for _, change := range changes {
 		change(&o)
 	}
 	return o
 }
 
-func strategy(is v1.VirtualMachineRunStrategy) func(*Objects) {
+func withStrategy(is v1.VirtualMachineRunStrategy) func(*Objects) {
 	return func(o *Objects) { o.VM.Object.Spec.RunStrategy = ptr.To(is) }
 }
 
-func failure(reason, message string) func(*Objects) {
+func withFailure(reason, message string) func(*Objects) {
 	return func(o *Objects) {
 		o.VM.Object.Status.Conditions = append(o.VM.Object.Status.Conditions, v1.VirtualMachineCondition{Type: v1.VirtualMachineFailure,
 			Status: corev1.ConditionTrue, Reason: reason, Message: message})
@@ -115,52 +115,52 @@ func ofVMI(is v1.VirtualMachineInstanceConditionType, status corev1.ConditionSta
 	}
 }
 
-func unsynchronized(reason, message string) func(*Objects) {
+func withoutSync(reason, message string) func(*Objects) {
 	return ofVMI(v1.VirtualMachineInstanceSynchronized, corev1.ConditionFalse, reason, message)
 }
 
-func phase(is v1.VirtualMachineInstancePhase) func(*Objects) {
+func withPhase(is v1.VirtualMachineInstancePhase) func(*Objects) {
 	return func(o *Objects) { o.VMI.Object.Status.Phase = is }
 }
 
-func unscheduled(message string) func(*Objects) {
+func podUnscheduled(message string) func(*Objects) {
 	return func(o *Objects) {
 		o.Pods.Object.Items[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
 			Reason: corev1.PodReasonUnschedulable, Message: message}}
 	}
 }
 
-func waits(reason, message string) func(*Objects) {
+func containerWaits(reason, message string) func(*Objects) {
 	return func(o *Objects) {
 		o.Pods.Object.Items[0].Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: reason, Message: message}
 	}
 }
 
-func event(uid, kind, reason, message string) func(*Objects) {
+func withEvent(uid, kind, reason, message string) func(*Objects) {
 	return func(o *Objects) {
 		o.Events.Object.Items = append(o.Events.Object.Items, corev1.Event{InvolvedObject: corev1.ObjectReference{UID: types.UID(uid)}, Type: kind,
-			Reason: reason, Message: message, LastTimestamp: ago(time.Duration(10-len(o.Events.Object.Items)) * time.Second)})
+			Reason: reason, Message: message, LastTimestamp: timeAgo(time.Duration(10-len(o.Events.Object.Items)) * time.Second)})
 	}
 }
 
-// disk gives the VM a volume with a claim, and the claim a state: nil for a claim that does not exist.
-func disk(claim *corev1.PersistentVolumeClaim, dv *cdi.DataVolume) func(*Objects) {
+// withDisk gives the VM a volume with a claim, and the claim a state: nil for a claim that does not exist.
+func withDisk(claim *corev1.PersistentVolumeClaim, dv *cdi.DataVolume) func(*Objects) {
 	return func(o *Objects) {
-		spec := o.Spec()
+		spec := o.GuestSpec()
 		spec.Volumes = []v1.Volume{{Name: "root", VolumeSource: v1.VolumeSource{DataVolume: &v1.DataVolumeSource{Name: "root"}}}}
 		o.Claims = map[string]Lookup[corev1.PersistentVolumeClaim]{"root": {Object: claim}}
 		o.DataVolumes = map[string]Lookup[cdi.DataVolume]{"root": {Object: dv}}
 	}
 }
 
-func claim(phase corev1.PersistentVolumeClaimPhase) *corev1.PersistentVolumeClaim {
-	c := &corev1.PersistentVolumeClaim{ObjectMeta: meta("root", "claim", time.Minute)}
+func claimIn(phase corev1.PersistentVolumeClaimPhase) *corev1.PersistentVolumeClaim {
+	c := &corev1.PersistentVolumeClaim{ObjectMeta: metaOf("root", "claim", time.Minute)}
 	c.Spec.StorageClassName, c.Status.Phase = ptr.To("fast"), phase
 	return c
 }
 
 func dataVolume(phase cdi.DataVolumePhase, change func(*cdi.DataVolume)) *cdi.DataVolume {
-	dv := &cdi.DataVolume{ObjectMeta: meta("root", "dv", time.Minute)}
+	dv := &cdi.DataVolume{ObjectMeta: metaOf("root", "dv", time.Minute)}
 	dv.Status.Phase, dv.Status.Progress = phase, "42.0%"
 	if change != nil {
 		change(dv)
@@ -168,13 +168,15 @@ func dataVolume(phase cdi.DataVolumePhase, change func(*cdi.DataVolume)) *cdi.Da
 	return dv
 }
 
-func class(mode storagev1.VolumeBindingMode) func(*Objects) {
+func withClass(mode storagev1.VolumeBindingMode) func(*Objects) {
 	return func(o *Objects) {
 		o.Classes = map[string]Lookup[storagev1.StorageClass]{"fast": {Object: &storagev1.StorageClass{VolumeBindingMode: &mode}}}
 	}
 }
 
-func refers(r Reference) func(*Objects) { return func(o *Objects) { o.References = []Reference{r} } }
+func withReference(r Reference) func(*Objects) {
+	return func(o *Objects) { o.References = []Reference{r} }
+}
 
 var found = Lookup[metav1.PartialObjectMetadata]{Object: &metav1.PartialObjectMetadata{}}
 
@@ -196,214 +198,226 @@ type situation struct {
 	wrong bool
 }
 
-func situations() []situation {
+func allSituations() []situation {
 	quota := `pods "virt-launcher-web-x" is forbidden: exceeded quota: small, requested: limits.memory=2Gi, used: 7Gi, limited: 8Gi`
 	return []situation{
 		// Nothing is wrong.
-		{"runs", running(), "", "", "The guest runs.", "", false},
-		{"runs in Kiln's pod", ofKiln(running()), "", "", "The guest runs.", "", false},
-		{"runs, the caller sees no pods", with(running(), noPods), "", "", "The guest runs.", "", false},
-		{"runs on a bare machine", with(ofKiln(running()), func(o *Objects) { o.Pods.Object.Items, o.VMI.Object.Status.ActivePods = nil, nil }),
+		{"runs", guestRunning(), "", "", "The guest runs.", "", false},
+		{"runs in Kiln's pod", ofKiln(guestRunning()), "", "", "The guest runs.", "", false},
+		{"runs, the caller sees no pods", withChanges(guestRunning(), noPods), "", "", "The guest runs.", "", false},
+		{"runs on a bare machine", withChanges(ofKiln(guestRunning()), func(o *Objects) { o.Pods.Object.Items, o.VMI.Object.Status.ActivePods = nil, nil }),
 			"", "", "The guest runs.", "", false},
-		{"paused by a user", with(running(), ofVMI(v1.VirtualMachineInstancePaused, corev1.ConditionTrue, "PausedByUser", "VMI was paused by user")),
+		{"paused by a user", withChanges(guestRunning(), ofVMI(v1.VirtualMachineInstancePaused, corev1.ConditionTrue, "PausedByUser", "VMI was paused by user")),
 			"", "", "The guest runs.", "", false},
-		{"halted", with(stopped(), strategy(v1.RunStrategyHalted)), stepRequested, NotRequested, "is Halted", Owner, false},
-		{"halted, and its instancetype is gone", with(stopped(), strategy(v1.RunStrategyHalted), refers(Reference{Kind: "VirtualMachineInstancetype", Name: "u1"})),
+		{"halted", withChanges(vmWithoutVMI(), withStrategy(v1.RunStrategyHalted)), stepRequested, NotRequested, "is Halted", Owner, false},
+		{"halted, and its instancetype is gone", withChanges(vmWithoutVMI(), withStrategy(v1.RunStrategyHalted),
+			withReference(Reference{Kind: "VirtualMachineInstancetype", Name: "u1"})),
 			stepPinned, Failed, "is Halted", Owner, false},
-		{"Manual", with(stopped(), strategy(v1.RunStrategyManual)), stepRequested, NotRequested, "nobody has asked for a start", Owner, false},
-		{"Manual, started", with(stopped(), strategy(v1.RunStrategyManual), request(v1.StartRequest)),
+		{"Manual", withChanges(vmWithoutVMI(), withStrategy(v1.RunStrategyManual)), stepRequested, NotRequested, "nobody has asked for a start", Owner, false},
+		{"Manual, started", withChanges(vmWithoutVMI(), withStrategy(v1.RunStrategyManual), withRequest(v1.StartRequest)),
 			stepInstance, Waiting, "virt-controller has not made", Nobody, true},
-		{"RerunOnFailure after success", with(stopped(), strategy(v1.RunStrategyRerunOnFailure),
+		{"RerunOnFailure after success", withChanges(vmWithoutVMI(), withStrategy(v1.RunStrategyRerunOnFailure),
 			func(o *Objects) { o.VM.Object.Status.RunStrategy = v1.RunStrategyRerunOnFailure }),
 			stepRequested, NotRequested, "powered off or was stopped", Owner, false},
-		{"RerunOnFailure, new", with(stopped(), strategy(v1.RunStrategyRerunOnFailure)), stepInstance, Waiting, "has not made", Nobody, true},
-		{"Once, succeeded", with(pending(), strategy(v1.RunStrategyOnce), phase(v1.Succeeded)), stepRequested, NotRequested, "powered off", Owner, false},
-		{"Once, failed", with(pending(), strategy(v1.RunStrategyOnce), phase(v1.Failed), ofVMI("Ready", "False", "Crashed", "kernel panic")),
+		{"RerunOnFailure, new", withChanges(vmWithoutVMI(), withStrategy(v1.RunStrategyRerunOnFailure)), stepInstance, Waiting, "has not made", Nobody, true},
+		{"Once, succeeded", withChanges(vmiPending(), withStrategy(v1.RunStrategyOnce), withPhase(v1.Succeeded)), stepRequested, NotRequested, "powered off", Owner,
+			false},
+		{"Once, failed", withChanges(vmiPending(), withStrategy(v1.RunStrategyOnce), withPhase(v1.Failed), ofVMI("Ready", "False", "Crashed", "kernel panic")),
 			stepRequested, Failed, "Crashed: kernel panic", Owner, true},
-		{"WaitAsReceiver", with(stopped(), strategy(v1.RunStrategyWaitAsReceiver)), stepRequested, Waiting, "WaitAsReceiver", Owner, false},
-		{"being deleted", with(running(), func(o *Objects) { o.VM.Object.DeletionTimestamp = ptr.To(ago(5 * time.Second)) }),
+		{"WaitAsReceiver", withChanges(vmWithoutVMI(), withStrategy(v1.RunStrategyWaitAsReceiver)), stepRequested, Waiting, "WaitAsReceiver", Owner, false},
+		{"being deleted", withChanges(guestRunning(), func(o *Objects) { o.VM.Object.DeletionTimestamp = ptr.To(timeAgo(5 * time.Second)) }),
 			stepRequested, Waiting, "is being deleted", Nobody, false},
-		{"deletion hangs", with(stopped(), func(o *Objects) {
-			o.VM.Object.DeletionTimestamp, o.VM.Object.Finalizers = ptr.To(ago(time.Hour)), []string{"example.com/never"}
+		{"deletion hangs", withChanges(vmWithoutVMI(), func(o *Objects) {
+			o.VM.Object.DeletionTimestamp, o.VM.Object.Finalizers = ptr.To(timeAgo(time.Hour)), []string{"example.com/never"}
 		}), stepRequested, Failed, "VirtualMachine 'web' hangs (finalizers example.com/never)", Admin, true},
-		{"being stopped", with(running(), strategy(v1.RunStrategyHalted)), stepRequested, Waiting, "is being stopped", Nobody, false},
-		{"restored", with(stopped(), func(o *Objects) { o.VM.Object.Status.RestoreInProgress = ptr.To("r") }),
+		{"being stopped", withChanges(guestRunning(), withStrategy(v1.RunStrategyHalted)), stepRequested, Waiting, "is being stopped", Nobody, false},
+		{"restored", withChanges(vmWithoutVMI(), func(o *Objects) { o.VM.Object.Status.RestoreInProgress = ptr.To("r") }),
 			stepRequested, Waiting, "restored from a snapshot", Nobody, true},
 
 		// Admission, instancetype, revisions.
-		{"refused", with(stopped(), refused("spec.template: Required value")),
+		{"refused", withChanges(vmWithoutVMI(), refusedByKiln("spec.template: Required value")),
 			stepAdmitted, Failed, "Kiln would refuse the VM: spec.template: Required value", Owner, true},
-		{"refused, but a quota keeps it", with(stopped(), refused("spec: x"), failure("FailedCreate", quota)),
+		{"refused, but a quota keeps it", withChanges(vmWithoutVMI(), refusedByKiln("spec: x"), withFailure("FailedCreate", quota)),
 			stepInstance, Failed, "exceeded quota: small", OwnerOrAdmin, true},
-		{"refused, and runs", with(running(), refused("spec: x")), "", "", "The guest runs.", "", false},
-		{"no instancetype", with(stopped(), refers(Reference{Kind: "VirtualMachineClusterInstancetype", Name: "u1.small"})), stepPinned, Failed,
+		{"refused, and runs", withChanges(guestRunning(), refusedByKiln("spec: x")), "", "", "The guest runs.", "", false},
+		{"no instancetype", withChanges(vmWithoutVMI(), withReference(Reference{Kind: "VirtualMachineClusterInstancetype", Name: "u1.small"})), stepPinned, Failed,
 			"VirtualMachineClusterInstancetype 'u1.small' does not exist", OwnerOrAdmin, true},
-		{"no instancetype, as KubeVirt says", with(stopped(), refers(Reference{Kind: "VirtualMachineInstancetype", Name: "u1",
+		{"no instancetype, as KubeVirt says", withChanges(vmWithoutVMI(), withReference(Reference{Kind: "VirtualMachineInstancetype", Name: "u1",
 			Found: Lookup[metav1.PartialObjectMetadata]{Denied: "no"}}),
-			failure("FailedFindInstancetype", `virtualmachineinstancetype "u1" not found`)), stepPinned, Failed, `"u1" not found`, OwnerOrAdmin, true},
-		{"no revision", with(stopped(), refers(Reference{Kind: "VirtualMachineClusterInstancetype", Name: "u1.small", Revision: "web-u1"})),
+			withFailure("FailedFindInstancetype", `virtualmachineinstancetype "u1" not found`)), stepPinned, Failed, `"u1" not found`, OwnerOrAdmin, true},
+		{"no revision", withChanges(vmWithoutVMI(), withReference(Reference{Kind: "VirtualMachineClusterInstancetype", Name: "u1.small", Revision: "web-u1"})),
 			stepPinned, Failed, "ControllerRevision 'web-u1'", Owner, true},
-		{"instancetypes may not be read", with(stopped(), refers(Reference{Kind: "VirtualMachineClusterInstancetype", Name: "u1",
+		{"instancetypes may not be read", withChanges(vmWithoutVMI(), withReference(Reference{Kind: "VirtualMachineClusterInstancetype", Name: "u1",
 			Found: Lookup[metav1.PartialObjectMetadata]{
-				Denied: "you may not get it in the cluster"}}), failure("FailedCreate", quota)), stepPinned, Unknown, "exceeded quota: small", OwnerOrAdmin, true},
+				Denied: "you may not get it in the cluster"}}), withFailure("FailedCreate", quota)), stepPinned, Unknown, "exceeded quota: small", OwnerOrAdmin, true},
 
 		// Volumes and networks.
-		{"no claim", with(pending(), disk(nil, nil)), stepVolumes, Failed, "PersistentVolumeClaim 'root' does not exist", Owner, true},
-		{"claim that waits for the pod", with(scheduling(), disk(claim(corev1.ClaimPending), nil), class(storagev1.VolumeBindingWaitForFirstConsumer),
-			unscheduled("0/3 nodes are available: 3 Insufficient memory.")), stepScheduled, Failed, "no node has room", OwnerOrAdmin, true},
-		{"the same by an event", with(scheduling(), disk(claim(corev1.ClaimPending), nil),
-			event("claim", "Normal", "WaitForFirstConsumer", "waiting for first consumer"),
-			unscheduled("0/3 nodes are available: 3 Insufficient memory.")), stepScheduled, Failed, "no node has room", OwnerOrAdmin, true},
-		{"claim of unknown binding", with(scheduling(), disk(claim(corev1.ClaimPending), nil), func(o *Objects) {
+		{"no claim", withChanges(vmiPending(), withDisk(nil, nil)), stepVolumes, Failed, "PersistentVolumeClaim 'root' does not exist", Owner, true},
+		{"claim that waits for the pod", withChanges(podPending(), withDisk(claimIn(corev1.ClaimPending), nil),
+			withClass(storagev1.VolumeBindingWaitForFirstConsumer),
+			podUnscheduled("0/3 nodes are available: 3 Insufficient memory.")), stepScheduled, Failed, "no node has room", OwnerOrAdmin, true},
+		{"the same by an event", withChanges(podPending(), withDisk(claimIn(corev1.ClaimPending), nil),
+			withEvent("claim", "Normal", "WaitForFirstConsumer", "waiting for first consumer"),
+			podUnscheduled("0/3 nodes are available: 3 Insufficient memory.")), stepScheduled, Failed, "no node has room", OwnerOrAdmin, true},
+		{"claim of unknown binding", withChanges(podPending(), withDisk(claimIn(corev1.ClaimPending), nil), func(o *Objects) {
 			o.Classes = map[string]Lookup[storagev1.StorageClass]{"fast": {Denied: "you may not get storageclasses in the cluster"}}
-		}, unscheduled("0/3 nodes are available: 3 Insufficient memory.")), stepVolumes, Unknown, "no node has room", OwnerOrAdmin, true},
-		{"claim unbound", with(pending(), disk(claim(corev1.ClaimPending), nil), class(storagev1.VolumeBindingImmediate)),
+		}, podUnscheduled("0/3 nodes are available: 3 Insufficient memory.")), stepVolumes, Unknown, "no node has room", OwnerOrAdmin, true},
+		{"claim unbound", withChanges(vmiPending(), withDisk(claimIn(corev1.ClaimPending), nil), withClass(storagev1.VolumeBindingImmediate)),
 			stepVolumes, Waiting, "has not made the volume", Nobody, true},
-		{"provisioning fails", with(pending(), disk(claim(corev1.ClaimPending), nil), event("claim", "Warning", "ProvisioningFailed", "pool is full")),
+		{"provisioning fails", withChanges(vmiPending(), withDisk(claimIn(corev1.ClaimPending), nil), withEvent("claim", "Warning", "ProvisioningFailed",
+			"pool is full")),
 			stepVolumes, Failed, "pool is full", OwnerOrAdmin, true},
-		{"no storage class", with(pending(), disk(claim(corev1.ClaimPending), nil)), stepVolumes, Failed, "there is no StorageClass 'fast'", OwnerOrAdmin, true},
-		{"claim lost", with(pending(), disk(claim(corev1.ClaimLost), nil)), stepVolumes, Failed, "has lost its PersistentVolume", Admin, true},
-		{"import goes on", with(pending(), disk(claim(corev1.ClaimBound), dataVolume(cdi.ImportInProgress, nil))),
+		{"no storage class", withChanges(vmiPending(), withDisk(claimIn(corev1.ClaimPending), nil)), stepVolumes, Failed, "there is no StorageClass 'fast'",
+			OwnerOrAdmin, true},
+		{"claim lost", withChanges(vmiPending(), withDisk(claimIn(corev1.ClaimLost), nil)), stepVolumes, Failed, "has lost its PersistentVolume", Admin, true},
+		{"import goes on", withChanges(vmiPending(), withDisk(claimIn(corev1.ClaimBound), dataVolume(cdi.ImportInProgress, nil))),
 			stepVolumes, Waiting, "ImportInProgress 42.0%", Nobody, true},
-		{"import fails again and again", with(pending(), disk(claim(corev1.ClaimBound), dataVolume(cdi.ImportInProgress, func(dv *cdi.DataVolume) {
+		{"import fails again and again", withChanges(vmiPending(), withDisk(claimIn(corev1.ClaimBound), dataVolume(cdi.ImportInProgress, func(dv *cdi.DataVolume) {
 			dv.Status.RestartCount = 3
 			dv.Status.Conditions = []cdi.DataVolumeCondition{{Type: cdi.DataVolumeRunning, Status: "False", Reason: "Error", Message: "404 Not Found"}}
 		}))), stepVolumes, Failed, "404 Not Found", Owner, true},
-		{"import failed", with(pending(), disk(claim(corev1.ClaimBound), dataVolume(cdi.Failed, nil))), stepVolumes, Failed, "its phase is Failed", Owner, true},
-		{"import waits for the pod", with(scheduling(), disk(claim(corev1.ClaimPending), dataVolume(cdi.WaitForFirstConsumer, nil))),
+		{"import failed", withChanges(vmiPending(), withDisk(claimIn(corev1.ClaimBound), dataVolume(cdi.Failed, nil))), stepVolumes, Failed, "its phase is Failed",
+			Owner, true},
+		{"import waits for the pod", withChanges(podPending(), withDisk(claimIn(corev1.ClaimPending), dataVolume(cdi.WaitForFirstConsumer, nil))),
 			stepScheduled, Waiting, "has not chosen a node", Nobody, true},
-		{"the same with Kiln", with(ofKiln(pending()), disk(claim(corev1.ClaimPending), dataVolume(cdi.WaitForFirstConsumer, nil))),
+		{"the same with Kiln", withChanges(ofKiln(vmiPending()), withDisk(claimIn(corev1.ClaimPending), dataVolume(cdi.WaitForFirstConsumer, nil))),
 			stepVolumes, Failed, "first consumer", Owner, true},
-		{"DataVolume of a template", with(stopped(), template, disk(nil, nil)), stepVolumes, Waiting, "virt-controller has not made it", Nobody, true},
-		{"DataVolume of a template with Kiln", with(ofKiln(stopped()), template, disk(nil, nil)), stepVolumes, Failed, "Kiln makes no DataVolumes", Owner, true},
-		{"clone that is not allowed", with(stopped(), template, disk(nil, nil), event("vm", "Warning", "UnauthorizedDataVolumeCreate", "User default cannot clone")),
+		{"DataVolume of a template", withChanges(vmWithoutVMI(), withTemplate, withDisk(nil, nil)), stepVolumes, Waiting, "virt-controller has not made it", Nobody,
+			true},
+		{"DataVolume of a template with Kiln", withChanges(ofKiln(vmWithoutVMI()), withTemplate, withDisk(nil, nil)), stepVolumes, Failed,
+			"Kiln makes no DataVolumes", Owner, true},
+		{"clone that is not allowed", withChanges(vmWithoutVMI(), withTemplate, withDisk(nil, nil), withEvent("vm", "Warning", "UnauthorizedDataVolumeCreate",
+			"User default cannot clone")),
 			stepVolumes, Failed, "cannot clone", Admin, true},
-		{"claims may not be read", with(pending(), disk(nil, nil), func(o *Objects) {
+		{"claims may not be read", withChanges(vmiPending(), withDisk(nil, nil), func(o *Objects) {
 			o.Claims["root"] = Lookup[corev1.PersistentVolumeClaim]{Denied: "you may not get persistentvolumeclaims in namespace 'shop'"}
-		}, unsynchronized("FailedPvcNotFound", "PVC shop/root does not exist, waiting for it to appear")),
+		}, withoutSync("FailedPvcNotFound", "PVC shop/root does not exist, waiting for it to appear")),
 			stepVolumes, Unknown, "PVC shop/root does not exist", Owner, true},
-		{"no network", with(pending(), multus(Lookup[metav1.PartialObjectMetadata]{})),
+		{"no network", withChanges(vmiPending(), withMultus(Lookup[metav1.PartialObjectMetadata]{})),
 			stepNetworks, Failed, "NetworkAttachmentDefinition 'shop/lan'", OwnerOrAdmin, true},
-		{"no Multus", with(pending(), multus(Lookup[metav1.PartialObjectMetadata]{Unserved: true})),
+		{"no Multus", withChanges(vmiPending(), withMultus(Lookup[metav1.PartialObjectMetadata]{Unserved: true})),
 			stepNetworks, Failed, "Multus is not installed", OwnerOrAdmin, true},
-		{"a network that exists", with(pending(), multus(found)), stepPod, Waiting, "has not made its pod yet", Nobody, true},
+		{"a network that exists", withChanges(vmiPending(), withMultus(found)), stepPod, Waiting, "has not made its pod yet", Nobody, true},
 
 		// The VMI and its pod.
-		{"quota", with(stopped(), failure("FailedCreate", quota)), stepInstance, Failed, "exceeded quota: small", OwnerOrAdmin, true},
-		{"webhook away", with(stopped(), failure("FailedCreate", `Failure while starting VMI: failed calling webhook "x"`)),
+		{"quota", withChanges(vmWithoutVMI(), withFailure("FailedCreate", quota)), stepInstance, Failed, "exceeded quota: small", OwnerOrAdmin, true},
+		{"webhook away", withChanges(vmWithoutVMI(), withFailure("FailedCreate", `Failure while starting VMI: failed calling webhook "x"`)),
 			stepInstance, Failed, "a webhook does not answer", Admin, true},
-		{"back-off", with(stopped(), func(o *Objects) {
+		{"back-off", withChanges(vmWithoutVMI(), func(o *Objects) {
 			o.VM.Object.Status.StartFailure = &v1.VirtualMachineStartFailure{ConsecutiveFailCount: 3, RetryAfterTimestamp: ptr.To(metav1.NewTime(now.Add(time.Minute)))}
 		}), stepInstance, Waiting, "3 in a row; the next one starts at 2026-11-02T10:01:00Z", Owner, true},
-		{"replaced", with(pending(), phase(v1.Failed), ofVMI("Ready", "False", "Crashed", "QEMU was killed")),
+		{"replaced", withChanges(vmiPending(), withPhase(v1.Failed), ofVMI("Ready", "False", "Crashed", "QEMU was killed")),
 			stepInstance, Waiting, "QEMU was killed", Nobody, true},
-		{"VMI that is stopped first", with(running(), func(o *Objects) { o.VMI.Object.DeletionTimestamp = ptr.To(ago(time.Second)) }),
+		{"VMI that is stopped first", withChanges(guestRunning(), func(o *Objects) { o.VMI.Object.DeletionTimestamp = ptr.To(timeAgo(time.Second)) }),
 			stepInstance, Waiting, "is being stopped", Nobody, true},
-		{"VMI whose deletion hangs", with(running(), func(o *Objects) { o.VMI.Object.DeletionTimestamp = ptr.To(ago(time.Hour)) }),
+		{"VMI whose deletion hangs", withChanges(guestRunning(), func(o *Objects) { o.VMI.Object.DeletionTimestamp = ptr.To(timeAgo(time.Hour)) }),
 			stepInstance, Failed, "deletion of VirtualMachineInstance 'web' hangs", Admin, true},
-		{"silent controller", with(stopped(), func(o *Objects) { o.VM.Object.CreationTimestamp = ago(time.Hour) }),
+		{"silent controller", withChanges(vmWithoutVMI(), func(o *Objects) { o.VM.Object.CreationTimestamp = timeAgo(time.Hour) }),
 			stepInstance, Failed, "does not say why", Admin, true},
-		{"VM that was just edited", with(stopped(), func(o *Objects) {
-			o.VM.Object.CreationTimestamp = ago(time.Hour)
-			o.VM.Object.ManagedFields = []metav1.ManagedFieldsEntry{{Time: ptr.To(ago(time.Second))}}
+		{"VM that was just edited", withChanges(vmWithoutVMI(), func(o *Objects) {
+			o.VM.Object.CreationTimestamp = timeAgo(time.Hour)
+			o.VM.Object.ManagedFields = []metav1.ManagedFieldsEntry{{Time: ptr.To(timeAgo(time.Second))}}
 		}), stepInstance, Waiting, "has not made", Nobody, true},
-		{"VMI may not be read", with(stopped(), func(o *Objects) { o.VMI.Denied = "you may not get virtualmachineinstances in namespace 'shop'" }),
+		{"VMI may not be read", withChanges(vmWithoutVMI(), func(o *Objects) { o.VMI.Denied = "you may not get virtualmachineinstances in namespace 'shop'" }),
 			stepInstance, Unknown, "you may not get virtualmachineinstances", Admin, true},
-		{"pod refused", with(pending(),
-			unsynchronized("FailedCreate", `failed to create pod for vmi shop/web, it needs a privileged namespace to run: violates PodSecurity "restricted"`)),
+		{"pod refused", withChanges(vmiPending(),
+			withoutSync("FailedCreate", `failed to create pod for vmi shop/web, it needs a privileged namespace to run: violates PodSecurity "restricted"`)),
 			stepPod, Failed, "Pod Security forbids", OwnerOrAdmin, true},
-		{"no Secret", with(ofKiln(pending()), unsynchronized("NotPlaceable", "no Secret 'later' in this namespace")),
+		{"no Secret", withChanges(ofKiln(vmiPending()), withoutSync("NotPlaceable", "no Secret 'later' in this namespace")),
 			stepPod, Failed, "no Secret 'later'", Owner, true},
-		{"pod refused, by an event", with(pending(), event("vmi", "Warning", "FailedCreate", "Error creating pod: "+quota)),
+		{"pod refused, by an event", withChanges(vmiPending(), withEvent("vmi", "Warning", "FailedCreate", "Error creating pod: "+quota)),
 			stepPod, Failed, "exceeded quota", OwnerOrAdmin, true},
-		{"silent controller of pods", with(pending(), func(o *Objects) { o.VMI.Object.CreationTimestamp = ago(time.Hour) }),
+		{"silent controller of pods", withChanges(vmiPending(), func(o *Objects) { o.VMI.Object.CreationTimestamp = timeAgo(time.Hour) }),
 			stepPod, Failed, "has not made its pod, and does not say why", Admin, true},
-		{"pod gone", with(launched(), func(o *Objects) { o.Pods.Object.Items = nil }), stepPod, Failed, "its pod was deleted", Nobody, true},
-		{"pod evicted", with(starting(), podEnds("Evicted", "The node was low on resource: memory")), stepPod, Failed, "kubelet evicted", OwnerOrAdmin, true},
-		{"pods may not be listed", with(pending(), noPods), stepPod, Unknown, "step 'pod' is not known: " + deniedPods, Admin, true},
-		{"pods may not be listed, and KubeVirt says why", with(pending(), noPods, phase(v1.Scheduling),
+		{"pod gone", withChanges(podRunning(), func(o *Objects) { o.Pods.Object.Items = nil }), stepPod, Failed, "its pod was deleted", Nobody, true},
+		{"pod evicted", withChanges(podStarting(), podEnds("Evicted", "The node was low on resource: memory")), stepPod, Failed, "kubelet evicted", OwnerOrAdmin,
+			true},
+		{"pods may not be listed", withChanges(vmiPending(), noPods), stepPod, Unknown, "step 'pod' is not known: " + deniedPods, Admin, true},
+		{"pods may not be listed, and KubeVirt says why", withChanges(vmiPending(), noPods, withPhase(v1.Scheduling),
 			ofVMI("PodScheduled", "False", "Unschedulable", "0/3 nodes are available: 3 Insufficient cpu.")),
 			stepScheduled, Failed, "no node has room", OwnerOrAdmin, true},
-		{"pods may not be listed, and Kiln says why", with(ofKiln(pending()), noPods, phase(v1.Scheduling), unsynchronized("ErrImagePull", "none:1: no such host")),
+		{"pods may not be listed, and Kiln says why", withChanges(ofKiln(vmiPending()), noPods, withPhase(v1.Scheduling), withoutSync("ErrImagePull",
+			"none:1: no such host")),
 			stepScheduled, Unknown, "registry of an image", OwnerOrAdmin, true},
 
 		// Scheduler, kubelet, libvirt.
-		{"no memory", with(scheduling(), unscheduled("0/3 nodes are available: 3 Insufficient memory. preemption: 0/3 nodes are available.")),
+		{"no memory", withChanges(podPending(), podUnscheduled("0/3 nodes are available: 3 Insufficient memory. preemption: 0/3 nodes are available.")),
 			stepScheduled, Failed, "no node has room", OwnerOrAdmin, true},
-		{"gated", with(scheduling(), func(o *Objects) {
+		{"gated", withChanges(podPending(), func(o *Objects) {
 			o.Pods.Object.Items[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: "False", Reason: "SchedulingGated", Message: "blocked"}}
 		}), stepScheduled, Failed, "scheduling gates", Admin, true},
-		{"silent scheduler", with(scheduling(), func(o *Objects) { o.Pods.Object.Items[0].CreationTimestamp = ago(time.Hour) }),
+		{"silent scheduler", withChanges(podPending(), func(o *Objects) { o.Pods.Object.Items[0].CreationTimestamp = timeAgo(time.Hour) }),
 			stepScheduled, Failed, "the scheduler 'default-scheduler'", Admin, true},
-		{"Kiln's volume that is bound", with(ofKiln(scheduling()), unsynchronized("WaitingForVolumeBinding", "the pod waits for PersistentVolumeClaim 'a'")),
+		{"Kiln's volume that is bound", withChanges(ofKiln(podPending()), withoutSync("WaitingForVolumeBinding", "the pod waits for PersistentVolumeClaim 'a'")),
 			stepScheduled, Failed, "waits for a volume", Nobody, true},
-		{"image", with(starting(), waits("ImagePullBackOff", `Back-off pulling image "os:2": not found`)),
+		{"image", withChanges(podStarting(), containerWaits("ImagePullBackOff", `Back-off pulling image "os:2": not found`)),
 			stepContainers, Failed, "an image cannot be pulled", Owner, true},
-		{"Secret of a volume", with(starting(), event("pod", "Warning", "FailedMount", `MountVolume.SetUp failed for volume "a" : secret "keys" not found`)),
+		{"Secret of a volume", withChanges(podStarting(), withEvent("pod", "Warning", "FailedMount",
+			`MountVolume.SetUp failed for volume "a" : secret "keys" not found`)),
 			stepContainers, Failed, `secret "keys"`, Owner, true},
-		{"NetworkAttachmentDefinition that Multus does not find", with(starting(), event("pod", "Warning", "FailedCreatePodSandBox",
+		{"NetworkAttachmentDefinition that Multus does not find", withChanges(podStarting(), withEvent("pod", "Warning", "FailedCreatePodSandBox",
 			`failed to setup network: network-attachment-definitions.k8s.cni.cncf.io "lan" not found`)), stepContainers, Failed, `"lan" not found`, OwnerOrAdmin, true},
-		{"init container fails", with(starting(), func(o *Objects) {
+		{"init container fails", withChanges(podStarting(), func(o *Objects) {
 			o.Pods.Object.Items[0].Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "init",
 				State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, Reason: "Error"}}}}
 		}), stepContainers, Failed, "container 'init' ended with exit code 2", OwnerOrAdmin, true},
-		{"node down", with(starting(), func(o *Objects) {
+		{"node down", withChanges(podStarting(), func(o *Objects) {
 			o.Node.Object = &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
 				{Type: corev1.NodeReady, Status: "Unknown", Message: "Kubelet stopped posting node status."}}}}
 		}), stepContainers, Failed, "Node 'n1' does not work", Admin, true},
-		{"large image", starting(), stepContainers, Waiting, "kubelet prepares its containers", Nobody, true},
-		{"large image of a disk in a pod of Kiln, whose VMI is Scheduled when the pod has a node", with(ofKiln(starting()), phase(v1.Scheduled)),
+		{"large image", podStarting(), stepContainers, Waiting, "kubelet prepares its containers", Nobody, true},
+		{"large image of a disk in a pod of Kiln, whose VMI is Scheduled when the pod has a node", withChanges(ofKiln(podStarting()), withPhase(v1.Scheduled)),
 			stepContainers, Waiting, "kubelet prepares its containers", Nobody, true},
-		{"the same, events may not be read", with(starting(), func(o *Objects) {
+		{"the same, events may not be read", withChanges(podStarting(), func(o *Objects) {
 			o.Events = Lookup[corev1.EventList]{Denied: "you may not list events in namespace 'shop'"}
 		}),
 			stepContainers, Waiting, "you may not list events", Nobody, true},
-		{"libvirt refuses, KubeVirt", with(launched(),
-			unsynchronized("Synchronizing with the Domain failed.", "server error. command SyncVMI failed: unknown CPU model Haswel")),
+		{"libvirt refuses, KubeVirt", withChanges(podRunning(),
+			withoutSync("Synchronizing with the Domain failed.", "server error. command SyncVMI failed: unknown CPU model Haswel")),
 			stepDomain, Failed, "unknown CPU model Haswel", OwnerOrAdmin, true},
-		{"libvirt refuses, Kiln", with(ofKiln(launched()), unsynchronized("StartFailed", "unknown CPU model Haswel")),
+		{"libvirt refuses, Kiln", withChanges(ofKiln(podRunning()), withoutSync("StartFailed", "unknown CPU model Haswel")),
 			stepDomain, Failed, "unknown CPU model Haswel", OwnerOrAdmin, true},
-		{"bare machine", with(ofKiln(launched()), func(o *Objects) { o.Pods.Object.Items, o.VMI.Object.Status.ActivePods = nil, nil },
-			unsynchronized("NotBindable", "no bridge 'br0'")),
+		{"bare machine", withChanges(ofKiln(podRunning()), func(o *Objects) { o.Pods.Object.Items, o.VMI.Object.Status.ActivePods = nil, nil },
+			withoutSync("NotBindable", "no bridge 'br0'")),
 			stepDomain, Failed, "no bridge 'br0'", OwnerOrAdmin, true},
-		{"domain is started", launched(), stepDomain, Waiting, "has not started the domain yet", Nobody, true},
-		{"domain that is not started", with(launched(), func(o *Objects) { o.Pods.Object.Items[0].Status.StartTime = ptr.To(ago(time.Hour)) }),
+		{"domain is started", podRunning(), stepDomain, Waiting, "has not started the domain yet", Nobody, true},
+		{"domain that is not started", withChanges(podRunning(), func(o *Objects) { o.Pods.Object.Items[0].Status.StartTime = ptr.To(timeAgo(time.Hour)) }),
 			stepDomain, Failed, "within 5 minutes", OwnerOrAdmin, true},
-		{"node lost", with(launched(), phase(v1.Unknown), ofVMI("Ready", "False", "NodeUnresponsive", "node stopped")),
+		{"node lost", withChanges(podRunning(), withPhase(v1.Unknown), ofVMI("Ready", "False", "NodeUnresponsive", "node stopped")),
 			stepDomain, Failed, "does not answer: NodeUnresponsive", Admin, true},
-		{"disk is full", with(running(), ofVMI(v1.VirtualMachineInstancePaused, corev1.ConditionTrue, "PausedIOError", "ENOSPC")),
+		{"disk is full", withChanges(guestRunning(), ofVMI(v1.VirtualMachineInstancePaused, corev1.ConditionTrue, "PausedIOError", "ENOSPC")),
 			stepGuest, Failed, "a disk cannot be read or written: ENOSPC", OwnerOrAdmin, true},
-		{"a reason that nobody knows", with(launched(), unsynchronized("Strange", "moon phase")),
+		{"a reason that nobody knows", withChanges(podRunning(), withoutSync("Strange", "moon phase")),
 			stepDomain, Failed, "reports 'Strange: moon phase'", OwnerOrAdmin, true},
 
 		// A VMI without a VM, and a VM that may not be read.
-		{"VMI alone runs", with(running(), alone), "", "", "The guest runs.", "", false},
-		{"VMI alone, succeeded", with(pending(), alone, phase(v1.Succeeded)), stepInstance, NotRequested, "powered off", Owner, false},
-		{"VMI alone, failed", with(pending(), alone, phase(v1.Failed)), stepInstance, Failed, "nothing starts another one", Owner, true},
-		{"VM may not be read", with(scheduling(), func(o *Objects) {
+		{"VMI alone runs", withChanges(guestRunning(), vmiAlone), "", "", "The guest runs.", "", false},
+		{"VMI alone, succeeded", withChanges(vmiPending(), vmiAlone, withPhase(v1.Succeeded)), stepInstance, NotRequested, "powered off", Owner, false},
+		{"VMI alone, failed", withChanges(vmiPending(), vmiAlone, withPhase(v1.Failed)), stepInstance, Failed, "nothing starts another one", Owner, true},
+		{"VM may not be read", withChanges(podPending(), func(o *Objects) {
 			o.VM = Lookup[v1.VirtualMachine]{Denied: "you may not get virtualmachines in namespace 'shop'"}
 		},
-			unscheduled("0/1 nodes are available: 1 Insufficient cpu.")), stepAdmitted, Unknown, "no node has room", OwnerOrAdmin, true},
+			podUnscheduled("0/1 nodes are available: 1 Insufficient cpu.")), stepAdmitted, Unknown, "no node has room", OwnerOrAdmin, true},
 	}
 }
 
-func request(action v1.StateChangeRequestAction) func(*Objects) {
+func withRequest(action v1.StateChangeRequestAction) func(*Objects) {
 	return func(o *Objects) {
 		o.VM.Object.Status.StateChangeRequests = []v1.VirtualMachineStateChangeRequest{{Action: action}}
 	}
 }
 
-func refused(text string) func(*Objects) {
+func refusedByKiln(text string) func(*Objects) {
 	return func(o *Objects) { o.VM.Object.Annotations = map[string]string{v1alpha1.AnnotationRefused: text} }
 }
 
-func template(o *Objects) {
+func withTemplate(o *Objects) {
 	o.VM.Object.Spec.DataVolumeTemplates = []v1.DataVolumeTemplateSpec{{ObjectMeta: metav1.ObjectMeta{Name: "root"}}}
 }
 
-func multus(lan Lookup[metav1.PartialObjectMetadata]) func(*Objects) {
+func withMultus(lan Lookup[metav1.PartialObjectMetadata]) func(*Objects) {
 	return func(o *Objects) {
-		o.Spec().Networks = []v1.Network{{Name: "lan", NetworkSource: v1.NetworkSource{Multus: &v1.MultusNetwork{NetworkName: "lan"}}}}
+		o.GuestSpec().Networks = []v1.Network{{Name: "lan", NetworkSource: v1.NetworkSource{Multus: &v1.MultusNetwork{NetworkName: "lan"}}}}
 		o.Networks = map[string]Lookup[metav1.PartialObjectMetadata]{"shop/lan": lan}
 	}
 }
@@ -415,15 +429,15 @@ func podEnds(reason, message string) func(*Objects) {
 	}
 }
 
-func alone(o *Objects) { o.VM = Lookup[v1.VirtualMachine]{} }
+func vmiAlone(o *Objects) { o.VM = Lookup[v1.VirtualMachine]{} }
 
 // TestSituations: the first step that is not done, the cause, who can act, and whether anything is wrong.
 func TestSituations(t *testing.T) {
 	t.Parallel()
-	for _, s := range situations() {
+	for _, s := range allSituations() {
 		t.Run(s.why, func(t *testing.T) {
 			t.Parallel()
-			a := Check(s.objects)
+			a := CheckStart(s.objects)
 			step, state := "", State("")
 			for _, is := range a.Steps {
 				if is.State != Done {

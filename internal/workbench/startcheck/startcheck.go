@@ -69,7 +69,7 @@ func (o object) String() string {
 	if o.kind == "" {
 		return ""
 	}
-	return o.kind + " " + quoted(o.name)
+	return o.kind + " " + quoteName(o.name)
 }
 
 // step is a step with the function that finds its state.
@@ -97,25 +97,25 @@ const (
 
 // chain has the steps in the order in which they happen. Claims and networks are looked at before the instance, because they can be mended before it exists.
 var chain = []step{
-	{stepAdmitted, admitted, true},
-	{stepPinned, pinned, true},
-	{stepRequested, requested, true},
-	{stepVolumes, volumes, false},
-	{stepNetworks, networks, false},
-	{stepInstance, instance, false},
+	{stepAdmitted, findAdmission, true},
+	{stepPinned, findPins, true},
+	{stepRequested, findRequest, true},
+	{stepVolumes, findVolumes, false},
+	{stepNetworks, findNetworks, false},
+	{stepInstance, findInstance, false},
 	{stepPod, launcherPod, false},
-	{stepScheduled, scheduled, false},
-	{stepContainers, containers, false},
-	{stepDomain, domain, false},
-	{stepGuest, guest, false},
+	{stepScheduled, findSchedule, false},
+	{stepContainers, findContainers, false},
+	{stepDomain, findDomain, false},
+	{stepGuest, findGuest, false},
 }
 
-// Check returns where the chain from a VM to its guest stands. The cause is the first step that failed or waits. If none did, the cause is the first step whose
-// objects the caller may not read.
-func Check(o Objects) Answer {
-	a := Answer{Object: o.title(), Runs: o.running()}
+// CheckStart returns where the chain from a VM to its guest stands. The cause is the first step that failed or waits. If none did, the cause is the first step
+// whose objects the caller may not read.
+func CheckStart(o Objects) Answer {
+	a := Answer{Object: o.titleOfVM(), Runs: o.isRunning()}
 	var cause, unknown *verdict
-	wanted := o.VM.Object == nil || !noGuestWanted(requested(o))
+	wanted := o.VM.Object == nil || !noGuestWanted(findRequest(o))
 	for _, s := range chain {
 		if s.ofVM && !o.hasVM() {
 			continue
@@ -128,10 +128,10 @@ func Check(o Objects) Answer {
 		a.Notes = append(a.Notes, f.notes...)
 		if a.Runs && s.name != stepGuest && s.name != stepRequested && (f.state == Failed || f.state == Waiting) {
 			// The guest was started before this happened. The next start would end here.
-			a.Notes = append(a.Notes, "the next start would not get further than step '"+s.name+"': "+f.shown())
+			a.Notes = append(a.Notes, "the next start would not get further than step '"+s.name+"': "+f.shownDetail())
 			f = finding{state: Done, object: f.object, detail: "done when the guest was started"}
 		}
-		a.Steps = append(a.Steps, Step{Step: s.name, Object: line(f.object.String()), State: f.state, Detail: f.shown()})
+		a.Steps = append(a.Steps, Step{Step: s.name, Object: oneLine(f.object.String()), State: f.state, Detail: f.shownDetail()})
 		v := &verdict{s.name, f}
 		switch {
 		case f.state == Unknown && unknown == nil:
@@ -145,7 +145,7 @@ func Check(o Objects) Answer {
 			}
 		}
 	}
-	a.explain(o, cause, unknown)
+	a.explainVerdict(o, cause, unknown)
 	return a
 }
 
@@ -160,24 +160,24 @@ type verdict struct {
 	finding
 }
 
-// explain sets the cause, the remedy and who can do it.
-func (a *Answer) explain(o Objects, cause, unknown *verdict) {
+// explainVerdict sets the cause, the remedy and who can do it.
+func (a *Answer) explainVerdict(o Objects, cause, unknown *verdict) {
 	switch {
 	case cause != nil:
 		found := causeOf(*cause)
-		a.Cause, a.Remedy, a.By = found.sentences(o, *cause)
+		a.Cause, a.Remedy, a.By = found.writeSentences(o, *cause)
 		a.AsRequested = found.asRequested
 	case a.Runs:
 		a.AsRequested, a.Cause = true, "The guest runs."
 	case unknown != nil:
-		a.Cause, a.Remedy, a.By = causeNotReadable.sentences(o, *unknown)
+		a.Cause, a.Remedy, a.By = causeNotReadable.writeSentences(o, *unknown)
 	}
 }
 
-// shown returns what is shown beside the state.
-func (f finding) shown() string {
+// shownDetail returns what is shown beside the state.
+func (f finding) shownDetail() string {
 	if f.detail != "" {
-		return line(f.detail)
+		return oneLine(f.detail)
 	}
-	return line(f.message)
+	return oneLine(f.message)
 }

@@ -9,9 +9,9 @@ import (
 // Own words for what steps find. The reasons of Kubernetes, KubeVirt and Kiln begin with a capital letter.
 const reasonRefused = "refused"
 
-// admitted finds whether admission would refuse the VM. In a cluster of KubeVirt, Kiln's controller writes that into an annotation. A stored VM without the
-// annotation was admitted, or is judged in a namespace that Kiln leaves alone.
-func admitted(o Objects) finding {
+// findAdmission finds whether admission would refuse the VM. In a cluster of KubeVirt, Kiln's controller writes that into an annotation. A stored VM without
+// the annotation was admitted, or is judged in a namespace that Kiln leaves alone.
+func findAdmission(o Objects) finding {
 	if o.VM.Object == nil {
 		return finding{state: Unknown, detail: o.VM.Denied}
 	}
@@ -20,11 +20,11 @@ func admitted(o Objects) finding {
 	if text == "" {
 		return f
 	}
-	failure := o.failure()
+	failure := o.failureOfVM()
 	if o.VMI.Object == nil && (failure == nil || strings.Contains(failure.Message, "denied the request")) {
 		f.state, f.reason, f.message = Failed, reasonRefused, text
 		return f
 	}
-	f.notes = []string{"Kiln would refuse this VM (annotation " + v1alpha1.AnnotationRefused + "): " + line(text)}
+	f.notes = []string{"Kiln would refuse this VM (annotation " + v1alpha1.AnnotationRefused + "): " + oneLine(text)}
 	return f
 }

@@ -26,19 +26,19 @@ var waitingReasons = []string{v1alpha1.ReasonErrImagePull, v1alpha1.ReasonImageP
 	v1alpha1.ReasonErrImageNeverPull, v1alpha1.ReasonCreateContainerConfigError, v1alpha1.ReasonCreateContainerError, "RunContainerError",
 	"ErrImageInspect", "RegistryUnavailable", v1alpha1.ReasonCrashLoopBackOff}
 
-// containers finds whether the containers of the pod were started.
-func containers(o Objects) finding {
-	pod := o.pod()
+// findContainers finds whether the containers of the pod were started.
+func findContainers(o Objects) finding {
+	pod := o.LauncherPod()
 	switch {
 	case o.bareMachine():
 		return finding{state: Done, detail: "none: the guest is on a bare machine"}
 	case pod != nil:
 		return o.containersOf(pod)
-	case o.begun():
+	case o.launcherBegan():
 		return finding{state: Done, detail: o.Pods.Denied}
 	}
 	f := finding{object: object{"VirtualMachineInstance", o.Name}}
-	if refused, is := o.refusal(f); is {
+	if refused, is := o.podRefusal(f); is {
 		return refused
 	}
 	f.state, f.detail = Unknown, o.Pods.Denied
@@ -52,14 +52,14 @@ func (o Objects) containersOf(pod *corev1.Pod) finding {
 	all := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
 	for _, c := range all {
 		if w := c.State.Waiting; w != nil && slices.Contains(waitingReasons, w.Reason) {
-			text := fmt.Sprintf("container %s with image %s: %s", quoted(c.Name), quoted(c.Image), line(w.Message))
+			text := fmt.Sprintf("container %s with image %s: %s", quoteName(c.Name), quoteName(c.Image), oneLine(w.Message))
 			if end := c.LastTerminationState.Terminated; end != nil && w.Reason == v1alpha1.ReasonCrashLoopBackOff {
 				text = exitOf(c.Name, end)
 			}
-			return f.with(Failed, w.Reason, text)
+			return f.withState(Failed, w.Reason, text)
 		}
 		if end := c.State.Terminated; end != nil && end.ExitCode != 0 {
-			return f.with(Failed, reasonContainerEnded, exitOf(c.Name, end))
+			return f.withState(Failed, reasonContainerEnded, exitOf(c.Name, end))
 		}
 	}
 	started := len(pod.Status.ContainerStatuses) > 0 && !slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
@@ -70,15 +70,15 @@ func (o Objects) containersOf(pod *corev1.Pod) finding {
 	}
 	if text := o.nodeFault(); text != "" {
 		f.object = object{"Node", pod.Spec.NodeName}
-		return f.with(Failed, reasonNodeNotReady, text)
+		return f.withState(Failed, reasonNodeNotReady, text)
 	}
-	if event := o.event(pod, eventsOfVolumes...); event != nil {
-		return f.with(Failed, event.Reason, event.Message)
+	if event := o.newestEvent(pod, eventsOfVolumes...); event != nil {
+		return f.withState(Failed, event.Reason, event.Message)
 	}
 	if c := podCondition(pod, corev1.PodScheduled); c != nil && o.olderThan(c.LastTransitionTime.Time, 5*patience) {
-		return f.with(Failed, reasonContainersSilent, "kubelet has not started the containers, and does not say why"+o.missingRightOfEvents())
+		return f.withState(Failed, reasonContainersSilent, "kubelet has not started the containers, and does not say why"+o.missingRightOfEvents())
 	}
-	return f.with(Waiting, reasonContainersWait, "kubelet prepares its containers"+o.missingRightOfEvents())
+	return f.withState(Waiting, reasonContainersWait, "kubelet prepares its containers"+o.missingRightOfEvents())
 }
 
 // missingRightOfEvents returns the right that the caller lacks to read events, as the end of a sentence.
@@ -104,10 +104,10 @@ func (o Objects) nodeFault() string {
 
 // exitOf returns how a container ended.
 func exitOf(name string, end *corev1.ContainerStateTerminated) string {
-	text := fmt.Sprintf("container %s ended with exit code %d", quoted(name), end.ExitCode)
+	text := fmt.Sprintf("container %s ended with exit code %d", quoteName(name), end.ExitCode)
 	for _, more := range []string{end.Reason, end.Message} {
 		if more != "" {
-			text += ": " + line(more)
+			text += ": " + oneLine(more)
 		}
 	}
 	return text

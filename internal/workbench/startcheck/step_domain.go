@@ -13,8 +13,8 @@ const (
 	reasonDomainSlow  = "domain-slow"
 )
 
-// domain finds whether the domain of libvirt was started. Condition Synchronized has the error of KubeVirt's virt-handler, or of Kiln's launcher.
-func domain(o Objects) finding {
+// findDomain finds whether the domain of libvirt was started. Condition Synchronized has the error of KubeVirt's virt-handler, or of Kiln's launcher.
+func findDomain(o Objects) finding {
 	vmi := o.VMI.Object
 	f := finding{state: Done, object: object{"VirtualMachineInstance", o.Name}}
 	switch {
@@ -24,22 +24,22 @@ func domain(o Objects) finding {
 	case vmi.Status.Phase == v1.Running:
 		return f
 	case vmi.Status.Phase == v1.Unknown:
-		return f.with(Failed, reasonNodeLost, o.endOfGuest())
+		return f.withState(Failed, reasonNodeLost, o.endOfGuest())
 	}
-	if refused, is := o.refusal(f); is {
+	if refused, is := o.podRefusal(f); is {
 		return refused
 	}
 	if c := o.falseCondition(v1.VirtualMachineInstanceReady); c != nil && !slices.Contains(reasonsOfStart, c.Reason) {
-		return f.with(Failed, c.Reason, c.Message)
+		return f.withState(Failed, c.Reason, c.Message)
 	}
-	if o.pod() == nil && !o.begun() { // nobody knows whether the containers were started
+	if o.LauncherPod() == nil && !o.launcherBegan() { // nobody knows whether the containers were started
 		f.state, f.detail = Unknown, o.Pods.Denied
 		return f
 	}
-	if o.pod() != nil && o.olderThan(podStart(o), 5*patience) {
-		return f.with(Failed, reasonDomainSlow, "its pod runs, and the domain was not started within 5 minutes")
+	if o.LauncherPod() != nil && o.olderThan(podStart(o), 5*patience) {
+		return f.withState(Failed, reasonDomainSlow, "its pod runs, and the domain was not started within 5 minutes")
 	}
-	return f.with(Waiting, reasonDomainWaits, "the launcher starts the domain")
+	return f.withState(Waiting, reasonDomainWaits, "the launcher starts the domain")
 }
 
 // reasonsOfStart are reasons of condition Ready of a VMI whose guest is only being started.

@@ -10,8 +10,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// guest finds whether the guest executes. A guest agent that does not answer, a readiness probe and a migration are notes.
-func guest(o Objects) finding {
+// findGuest finds whether the guest executes. A guest agent that does not answer, a readiness probe and a migration are notes.
+func findGuest(o Objects) finding {
 	vmi := o.VMI.Object
 	f := finding{state: Done, object: object{"VirtualMachineInstance", o.Name}}
 	switch {
@@ -22,17 +22,17 @@ func guest(o Objects) finding {
 	}
 	f.notes = o.notesOfGuest()
 	if vmi.Status.NodeName != "" {
-		f.detail = "on node " + quoted(vmi.Status.NodeName)
+		f.detail = "on node " + quoteName(vmi.Status.NodeName)
 	}
-	paused := o.condition(v1.VirtualMachineInstancePaused)
+	paused := o.conditionOfVMI(v1.VirtualMachineInstancePaused)
 	switch {
 	case paused == nil || paused.Status != corev1.ConditionTrue:
 	case slices.Contains(faultyPauses, paused.Reason):
-		return f.with(Failed, paused.Reason, paused.Message)
+		return f.withState(Failed, paused.Reason, paused.Message)
 	case paused.Reason == v1alpha1.ReasonPausedByUser:
-		f.notes = append(f.notes, fmt.Sprintf("the guest is paused, as a user requested: 'kubectl kiln unpause %s -n %s'", line(o.Name), line(o.Namespace)))
+		f.notes = append(f.notes, fmt.Sprintf("the guest is paused, as a user requested: 'kubectl kiln unpause %s -n %s'", oneLine(o.Name), oneLine(o.Namespace)))
 	default:
-		f.notes = append(f.notes, "the guest is paused: "+line(paused.Reason+": "+paused.Message))
+		f.notes = append(f.notes, "the guest is paused: "+oneLine(paused.Reason+": "+paused.Message))
 	}
 	return f
 }
@@ -44,19 +44,19 @@ var faultyPauses = []string{v1alpha1.ReasonPausedIOError, v1alpha1.ReasonPausedB
 // notesOfGuest returns notes about a guest that runs.
 func (o Objects) notesOfGuest() (notes []string) {
 	vmi := o.VMI.Object
-	if c := o.condition(v1.VirtualMachineInstanceAgentConnected); c == nil || c.Status != corev1.ConditionTrue {
+	if c := o.conditionOfVMI(v1.VirtualMachineInstanceAgentConnected); c == nil || c.Status != corev1.ConditionTrue {
 		notes = append(notes, "no guest agent is connected")
 	}
 	if c := o.falseCondition(v1.VirtualMachineInstanceReady); c != nil {
-		notes = append(notes, "the guest is not ready: "+line(c.Reason+": "+c.Message))
+		notes = append(notes, "the guest is not ready: "+oneLine(c.Reason+": "+c.Message))
 	}
 	if state := vmi.Status.MigrationState; state != nil && !state.Completed && !state.Failed {
-		notes = append(notes, "the guest is being migrated to node "+quoted(state.TargetNode))
+		notes = append(notes, "the guest is being migrated to node "+quoteName(state.TargetNode))
 	}
 	for _, of := range []v1.VirtualMachineInstanceConditionType{v1.VirtualMachineInstanceVCPUChange, v1.VirtualMachineInstanceMemoryChange,
 		v1alpha1.ConditionHardwareChange} {
-		if c := o.condition(of); c != nil && c.Status == corev1.ConditionTrue {
-			notes = append(notes, "a change has not reached the guest ("+string(of)+"): "+line(c.Reason+": "+c.Message))
+		if c := o.conditionOfVMI(of); c != nil && c.Status == corev1.ConditionTrue {
+			notes = append(notes, "a change has not reached the guest ("+string(of)+"): "+oneLine(c.Reason+": "+c.Message))
 		}
 	}
 	return notes
@@ -64,7 +64,7 @@ func (o Objects) notesOfGuest() (notes []string) {
 
 // podStart returns when the pod of the VMI was started; the zero time if that is not known.
 func podStart(o Objects) time.Time {
-	if pod := o.pod(); pod != nil && pod.Status.StartTime != nil {
+	if pod := o.LauncherPod(); pod != nil && pod.Status.StartTime != nil {
 		return pod.Status.StartTime.Time
 	}
 	return time.Time{}

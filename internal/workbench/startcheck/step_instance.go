@@ -16,8 +16,8 @@ const (
 	reasonInstanceSilent = "instance-silent"
 )
 
-// instance finds whether the VMI exists.
-func instance(o Objects) finding {
+// findInstance finds whether the VMI exists.
+func findInstance(o Objects) finding {
 	f := finding{state: Done, object: object{"VirtualMachineInstance", o.Name}}
 	vmi := o.VMI.Object
 	switch {
@@ -26,18 +26,18 @@ func instance(o Objects) finding {
 		return f
 	case vmi == nil:
 		return o.missingInstance()
-	case vmi.DeletionTimestamp != nil && o.hangs(vmi, vmi.Spec.TerminationGracePeriodSeconds):
-		return f.with(Failed, reasonDeletionHang, finalizersOf(vmi.Finalizers))
+	case vmi.DeletionTimestamp != nil && o.deletionHangs(vmi, vmi.Spec.TerminationGracePeriodSeconds):
+		return f.withState(Failed, reasonDeletionHang, finalizersOf(vmi.Finalizers))
 	case vmi.DeletionTimestamp != nil:
-		return f.with(Waiting, reasonInstanceStops, "the last guest is being stopped")
+		return f.withState(Waiting, reasonInstanceStops, "the last guest is being stopped")
 	case vmi.IsFinal() && !o.hasVM() && vmi.Status.Phase == v1.Succeeded:
-		return f.with(NotRequested, reasonPoweredOff, "its guest powered off")
+		return f.withState(NotRequested, reasonPoweredOff, "its guest powered off")
 	case vmi.IsFinal() && !o.hasVM():
-		return f.with(Failed, reasonEnded, o.endOfGuest())
+		return f.withState(Failed, reasonEnded, o.endOfGuest())
 	case vmi.IsFinal() && o.retryTime().After(o.Now):
 		return o.backOff()
 	case vmi.IsFinal():
-		return f.with(Waiting, reasonReplaced, o.endOfGuest())
+		return f.withState(Waiting, reasonReplaced, o.endOfGuest())
 	}
 	f.detail = "phase " + cmp.Or(string(vmi.Status.Phase), string(v1.Pending))
 	return f
@@ -46,7 +46,7 @@ func instance(o Objects) finding {
 // missingInstance finds why a VM that asks for a guest has no VMI.
 func (o Objects) missingInstance() finding {
 	f := finding{object: object{"VirtualMachine", o.Name}}
-	failure := o.failure()
+	failure := o.failureOfVM()
 	switch {
 	case o.VM.Object == nil:
 		f.state, f.detail = Unknown, o.VM.Denied
@@ -54,13 +54,13 @@ func (o Objects) missingInstance() finding {
 	case o.retryTime().After(o.Now), failure != nil && failure.Reason == v1alpha1.ReasonCrashLoopBackOff:
 		return o.backOff()
 	case failure != nil:
-		return f.with(Failed, failure.Reason, failure.Message)
+		return f.withState(Failed, failure.Reason, failure.Message)
 	}
 	f.object = object{"VirtualMachineInstance", o.Name}
 	if o.olderThan(lastWrite(o.VM.Object), patience) {
-		return f.with(Failed, reasonInstanceSilent, o.controllerName()+" has not made it, and does not say why")
+		return f.withState(Failed, reasonInstanceSilent, o.controllerName()+" has not made it, and does not say why")
 	}
-	return f.with(Waiting, reasonInstanceWaits, o.controllerName()+" has not made it yet")
+	return f.withState(Waiting, reasonInstanceWaits, o.controllerName()+" has not made it yet")
 }
 
 // retryTime returns when the next guest starts after guests that ended too soon; the zero time if none did.
@@ -87,5 +87,5 @@ func (o Objects) backOff() finding {
 	case ready != nil && ready.Status == "False" && ready.Reason != v1alpha1.ReasonVMINotExists && ready.Reason != v1alpha1.ReasonCrashLoopBackOff:
 		text += "; the last one: " + ready.Reason + ": " + ready.Message
 	}
-	return f.with(Waiting, v1alpha1.ReasonCrashLoopBackOff, text)
+	return f.withState(Waiting, v1alpha1.ReasonCrashLoopBackOff, text)
 }

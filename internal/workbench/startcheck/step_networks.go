@@ -32,9 +32,9 @@ func NetworksOf(namespace string, spec *v1.VirtualMachineInstanceSpec) (all []Ne
 	return all
 }
 
-// networks finds whether the NetworkAttachmentDefinitions of the guest exist.
-func networks(o Objects) finding {
-	spec := o.Spec()
+// findNetworks finds whether the NetworkAttachmentDefinitions of the guest exist.
+func findNetworks(o Objects) finding {
+	spec := o.GuestSpec()
 	if spec == nil {
 		return finding{state: Unknown, detail: cmp.Or(o.VM.Denied, o.VMI.Denied)}
 	}
@@ -46,7 +46,7 @@ func networks(o Objects) finding {
 		case found.Unserved:
 			return finding{state: Failed, object: object{"NetworkAttachmentDefinition", n.String()}, reason: reasonNetworkMissing,
 				message: "the cluster has no NetworkAttachmentDefinitions, because Multus is not installed"}
-		case found.absent():
+		case found.isAbsent():
 			return finding{state: Failed, object: object{"NetworkAttachmentDefinition", n.String()}, reason: reasonNetworkMissing, message: "it does not exist"}
 		case found.Denied != "":
 			unknown = cmp.Or(unknown, found.Denied)
@@ -55,5 +55,5 @@ func networks(o Objects) finding {
 	if unknown != "" {
 		return finding{state: Unknown, detail: unknown}
 	}
-	return finding{state: Done, detail: counted(len(all), "network") + " of Multus"}
+	return finding{state: Done, detail: countThings(len(all), "network") + " of Multus"}
 }

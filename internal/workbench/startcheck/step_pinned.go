@@ -35,15 +35,15 @@ func (r Reference) OfCluster() bool {
 // mostReferences bounds the objects that one VM refers to, because a tenant may write any number of pins.
 const mostReferences = 64
 
-// References returns what a VM refers to. The objects are not looked up. A revision in the spec comes first, then Kiln's pin, then the revision in the status,
-// which KubeVirt's controller has written.
-func References(vm *v1.VirtualMachine) (all []Reference) {
+// ReferencesOf returns what a VM refers to. The objects are not looked up. A revision in the spec comes first, then Kiln's pin, then the revision in the
+// status, which KubeVirt's controller has written.
+func ReferencesOf(vm *v1.VirtualMachine) (all []Reference) {
 	pins := pin.Read(vm)
 	if m := vm.Spec.Instancetype; m != nil {
-		all = append(all, reference(instancetype.Kinds, m.Kind, m.Name, m.RevisionName, pins.Instancetype, vm.Status.InstancetypeRef))
+		all = append(all, newReference(instancetype.Kinds, m.Kind, m.Name, m.RevisionName, pins.Instancetype, vm.Status.InstancetypeRef))
 	}
 	if m := vm.Spec.Preference; m != nil {
-		all = append(all, reference(instancetype.PreferenceKinds, m.Kind, m.Name, m.RevisionName, pins.Preference, vm.Status.PreferenceRef))
+		all = append(all, newReference(instancetype.PreferenceKinds, m.Kind, m.Name, m.RevisionName, pins.Preference, vm.Status.PreferenceRef))
 	}
 	for _, revision := range slices.Concat(pins.Presets, pins.Profiles, pins.Bases, []string{pins.Configuration}) {
 		if revision != "" {
@@ -53,8 +53,8 @@ func References(vm *v1.VirtualMachine) (all []Reference) {
 	return slices.DeleteFunc(all[:min(len(all), mostReferences)], func(r Reference) bool { return r.Revision == v1alpha1.PinNone })
 }
 
-// reference returns the reference of a matcher.
-func reference(kinds instancetype.KindNames, kind, name, revision, pinned string, status *v1.InstancetypeStatusRef) Reference {
+// newReference returns the reference of a matcher.
+func newReference(kinds instancetype.KindNames, kind, name, revision, pinned string, status *v1.InstancetypeStatusRef) Reference {
 	r := Reference{Kind: cmp.Or(kinds.Canonical(kind), kind), Name: name, Revision: cmp.Or(revision, pinned)}
 	if status != nil {
 		r.Name = cmp.Or(r.Name, status.Name)
@@ -68,8 +68,8 @@ func reference(kinds instancetype.KindNames, kind, name, revision, pinned string
 // failuresOfReferences are the reasons of condition Failure that say that a reference leads nowhere.
 var failuresOfReferences = []string{v1alpha1.ReasonFailedFindInstancetype, v1alpha1.ReasonFailedFindPreference, v1alpha1.ReasonFailedPin}
 
-// pinned finds whether instancetype, preference and the revisions of the VM exist.
-func pinned(o Objects) finding {
+// findPins finds whether instancetype, preference and the revisions of the VM exist.
+func findPins(o Objects) finding {
 	if o.VM.Object == nil {
 		return finding{state: Unknown, detail: o.VM.Denied}
 	}
@@ -79,31 +79,31 @@ func pinned(o Objects) finding {
 	}
 	for _, r := range o.References {
 		switch {
-		case r.Found.absent() && r.Revision != "":
+		case r.Found.isAbsent() && r.Revision != "":
 			return finding{state: Failed, object: object{"ControllerRevision", r.Revision}, reason: reasonRevisionMissing, notes: notes,
-				message: fmt.Sprintf("the VM is pinned to ControllerRevision %s, which does not exist", quoted(r.Revision))}
-		case r.Found.absent() && r.Name != "":
+				message: fmt.Sprintf("the VM is pinned to ControllerRevision %s, which does not exist", quoteName(r.Revision))}
+		case r.Found.isAbsent() && r.Name != "":
 			return finding{state: Failed, object: object{r.Kind, r.Name}, reason: reasonReferenceMissing, notes: notes,
-				message: fmt.Sprintf("%s %s does not exist", line(r.Kind), quoted(r.Name))}
+				message: fmt.Sprintf("%s %s does not exist", oneLine(r.Kind), quoteName(r.Name))}
 		case r.Found.Denied != "":
 			denied = append(denied, r.Found.Denied)
 		}
-		names = append(names, r.shown()...)
+		names = append(names, r.shownNames()...)
 	}
-	if f := o.failure(); f != nil && o.VMI.Object == nil && slices.Contains(failuresOfReferences, f.Reason) {
+	if f := o.failureOfVM(); f != nil && o.VMI.Object == nil && slices.Contains(failuresOfReferences, f.Reason) {
 		return finding{state: Failed, object: object{"VirtualMachine", o.Name}, reason: f.Reason, message: f.Message, notes: notes}
 	}
 	if len(denied) > 0 {
-		return finding{state: Unknown, detail: joined(slices.Compact(denied)), notes: notes}
+		return finding{state: Unknown, detail: joinTexts(slices.Compact(denied)), notes: notes}
 	}
 	if len(names) == 0 {
 		names = []string{"no instancetype, no preference"}
 	}
-	return finding{state: Done, detail: joined(names), notes: notes}
+	return finding{state: Done, detail: joinTexts(names), notes: notes}
 }
 
-// shown returns what is shown of an instancetype or preference; nothing of other pins.
-func (r Reference) shown() []string {
+// shownNames returns what is shown of an instancetype or preference; nothing of other pins.
+func (r Reference) shownNames() []string {
 	switch {
 	case r.Kind == "":
 		return nil

@@ -24,9 +24,9 @@ func ownedBy(uid types.UID) func(metav1.OwnerReference) bool {
 	return func(r metav1.OwnerReference) bool { return uid != "" && r.UID == uid }
 }
 
-// pod returns the pod that starts or runs the guest; nil if it does not exist or the caller may not read pods. KubeVirt's pods with volumes that are plugged,
-// targets of migrations, and pods that only bind claims are others. Of several the newest that has not ended is returned.
-func (o Objects) pod() *corev1.Pod {
+// LauncherPod returns the pod that starts or runs the guest; nil if it does not exist or the caller may not read pods. KubeVirt's pods with volumes that are
+// plugged, targets of migrations, and pods that only bind claims are others. Of several the newest that has not ended is returned.
+func (o Objects) LauncherPod() *corev1.Pod {
 	if o.Pods.Object == nil || o.VMI.Object == nil {
 		return nil
 	}
@@ -40,47 +40,44 @@ func (o Objects) pod() *corev1.Pod {
 		if !launcher || binds || target && !active {
 			continue
 		}
-		if best == nil || ended(best) && !ended(p) || ended(best) == ended(p) && best.CreationTimestamp.Before(&p.CreationTimestamp) {
+		if best == nil || podEnded(best) && !podEnded(p) || podEnded(best) == podEnded(p) && best.CreationTimestamp.Before(&p.CreationTimestamp) {
 			best = p
 		}
 	}
 	return best
 }
 
-// PodOf returns the pod whose node and events a reader looks up; nil if it does not exist.
-func PodOf(o Objects) *corev1.Pod { return o.pod() }
-
-// ended reports whether no container of a pod runs any more.
-func ended(p *corev1.Pod) bool {
+// podEnded reports whether no container of a pod runs any more.
+func podEnded(p *corev1.Pod) bool {
 	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
 }
 
 // bareMachine reports whether a launcher of a bare machine has claimed the VMI: it has a node and never had a pod.
 func (o Objects) bareMachine() bool {
 	vmi := o.VMI.Object
-	return vmi != nil && vmi.Status.NodeName != "" && len(vmi.Status.ActivePods) == 0 && o.pod() == nil && o.Runtime != RuntimeKubeVirt &&
+	return vmi != nil && vmi.Status.NodeName != "" && len(vmi.Status.ActivePods) == 0 && o.LauncherPod() == nil && o.Runtime != RuntimeKubeVirt &&
 		!slices.Contains([]v1.VirtualMachineInstancePhase{v1.VmPhaseUnset, v1.Pending, v1.Scheduling}, vmi.Status.Phase)
 }
 
-// begun reports whether the phase of the VMI says that its pod has a node and was handed over: KubeVirt's virt-handler or Kiln's controller goes on.
-func (o Objects) begun() bool {
+// launcherBegan reports whether the phase of the VMI says that its pod has a node and was handed over: KubeVirt's virt-handler or Kiln's controller goes on.
+func (o Objects) launcherBegan() bool {
 	return o.VMI.Object != nil && slices.Contains([]v1.VirtualMachineInstancePhase{v1.Scheduled, v1.Running, v1.Unknown}, o.VMI.Object.Status.Phase)
 }
 
-// refusal finds what condition Synchronized of the VMI says while it is False. KubeVirt and Kiln write there why they cannot go on.
-func (o Objects) refusal(f finding) (finding, bool) {
+// podRefusal finds what condition Synchronized of the VMI says while it is False. KubeVirt and Kiln write there why they cannot go on.
+func (o Objects) podRefusal(f finding) (finding, bool) {
 	c := o.falseCondition(v1.VirtualMachineInstanceSynchronized)
 	if c == nil {
 		return f, false
 	}
 	f.object = object{"VirtualMachineInstance", o.Name}
-	return f.with(Failed, c.Reason, c.Message), true
+	return f.withState(Failed, c.Reason, c.Message), true
 }
 
 // launcherPod finds whether the pod of the VMI exists.
 func launcherPod(o Objects) finding {
 	f := finding{state: Done}
-	vmi, pod := o.VMI.Object, o.pod()
+	vmi, pod := o.VMI.Object, o.LauncherPod()
 	switch {
 	case vmi == nil:
 		f.state, f.detail = Unknown, o.VMI.Denied
@@ -90,26 +87,27 @@ func launcherPod(o Objects) finding {
 		return f
 	case pod != nil:
 		return o.existingPod(pod)
-	case o.Pods.Denied != "" && (o.begun() || vmi.Status.Phase == v1.Scheduling):
+	case o.Pods.Denied != "" && (o.launcherBegan() || vmi.Status.Phase == v1.Scheduling):
 		f.detail = o.Pods.Denied
 		return f
 	}
-	if refused, is := o.refusal(f); is {
+	if refused, is := o.podRefusal(f); is {
 		return refused
 	}
 	f.object = object{"VirtualMachineInstance", o.Name}
-	if event := o.event(vmi, "FailedCreate", "FailedPvcNotFound", v1.ContainerPathVolumesDisabledReason); event != nil && event.Type == corev1.EventTypeWarning {
-		return f.with(Failed, event.Reason, event.Message)
+	if event := o.newestEvent(vmi, "FailedCreate", "FailedPvcNotFound",
+		v1.ContainerPathVolumesDisabledReason); event != nil && event.Type == corev1.EventTypeWarning {
+		return f.withState(Failed, event.Reason, event.Message)
 	}
 	switch {
 	case o.Pods.Denied != "":
 		f.state, f.detail = Unknown, o.Pods.Denied
-	case o.begun() || vmi.Status.Phase == v1.Scheduling && len(vmi.Status.ActivePods) > 0:
-		return f.with(Failed, reasonPodGone, "its pod does not exist any more")
+	case o.launcherBegan() || vmi.Status.Phase == v1.Scheduling && len(vmi.Status.ActivePods) > 0:
+		return f.withState(Failed, reasonPodGone, "its pod does not exist any more")
 	case o.olderThan(vmi.CreationTimestamp.Time, patience):
-		return f.with(Failed, reasonPodSilent, o.controllerName()+" has not made its pod, and does not say why")
+		return f.withState(Failed, reasonPodSilent, o.controllerName()+" has not made its pod, and does not say why")
 	default:
-		return f.with(Waiting, reasonPodWaits, o.controllerName()+" has not made its pod yet")
+		return f.withState(Waiting, reasonPodWaits, o.controllerName()+" has not made its pod yet")
 	}
 	return f
 }
@@ -118,12 +116,12 @@ func launcherPod(o Objects) finding {
 func (o Objects) existingPod(pod *corev1.Pod) finding {
 	f := finding{state: Done, object: object{"Pod", pod.Name}}
 	switch {
-	case ended(pod):
-		return f.with(Failed, cmp.Or(pod.Status.Reason, reasonPodEnded), endOfPod(pod))
+	case podEnded(pod):
+		return f.withState(Failed, cmp.Or(pod.Status.Reason, reasonPodEnded), endOfPod(pod))
 	case pod.DeletionTimestamp != nil && o.olderThan(pod.DeletionTimestamp.Time, patience): // deletionTimestamp of a pod is the end of its grace period
-		return f.with(Failed, reasonDeletionHang, finalizersOf(pod.Finalizers))
+		return f.withState(Failed, reasonDeletionHang, finalizersOf(pod.Finalizers))
 	case pod.DeletionTimestamp != nil:
-		return f.with(Waiting, reasonPodStops, "it is being deleted")
+		return f.withState(Waiting, reasonPodStops, "it is being deleted")
 	}
 	return f
 }

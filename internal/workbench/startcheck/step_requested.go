@@ -20,8 +20,8 @@ const (
 	reasonDeletionHang = "deletion-hangs"
 )
 
-// requested finds whether the run strategy and the requests of a VM ask for a guest. KubeVirt and Kiln read them in the same way.
-func requested(o Objects) finding {
+// findRequest finds whether the run strategy and the requests of a VM ask for a guest. KubeVirt and Kiln read them in the same way.
+func findRequest(o Objects) finding {
 	if o.VM.Object == nil {
 		if o.VMI.Object != nil {
 			return finding{state: Done, detail: "the VirtualMachineInstance exists; " + o.VM.Denied}
@@ -34,27 +34,27 @@ func requested(o Objects) finding {
 	f.detail = "runStrategy " + string(strategy)
 	switch {
 	case vm.DeletionTimestamp != nil:
-		return f.deleting(o)
+		return f.whileDeleting(o)
 	case err != nil:
-		return f.with(Failed, "runStrategy", err.Error())
+		return f.withState(Failed, "runStrategy", err.Error())
 	case vmi == nil && vm.Status.RestoreInProgress != nil:
-		return f.with(Waiting, reasonRestoring, "it is being restored by VirtualMachineRestore "+quoted(*vm.Status.RestoreInProgress))
+		return f.withState(Waiting, reasonRestoring, "it is being restored by VirtualMachineRestore "+quoteName(*vm.Status.RestoreInProgress))
 	case o.VMI.Denied != "" && (strategy == v1.RunStrategyManual || strategy == v1.RunStrategyRerunOnFailure) && !startRequested(vm):
 		return finding{state: Unknown, detail: f.detail + "; " + o.VMI.Denied, notes: f.notes}
 	case vmi != nil && vmi.DeletionTimestamp != nil, vmi != nil && !vmi.IsFinal() && (strategy == v1.RunStrategyHalted || stopRequested(vm, vmi)):
-		return f.stopping(o, strategy)
+		return f.whileStopping(o, strategy)
 	case vmi != nil && vmi.IsFinal():
-		return f.ended(o, strategy)
+		return f.afterEnd(o, strategy)
 	case vmi == nil && o.VMI.Denied == "":
 		return f.withoutGuest(vm, strategy)
 	case vmi == nil && strategy == v1.RunStrategyHalted:
-		return f.with(NotRequested, reasonHalted, "")
+		return f.withState(NotRequested, reasonHalted, "")
 	}
 	return f
 }
 
-// with returns the finding with another state.
-func (f finding) with(state State, reason, message string) finding {
+// withState returns the finding with another state.
+func (f finding) withState(state State, reason, message string) finding {
 	f.state, f.reason, f.message = state, reason, message
 	if message != "" {
 		f.detail = strings.TrimPrefix(f.detail+"; "+message, "; ")
@@ -67,36 +67,36 @@ func (f finding) withoutGuest(vm *v1.VirtualMachine, strategy v1.VirtualMachineR
 	switch strategy {
 	case v1.RunStrategyHalted:
 		if !startRequested(vm) {
-			return f.with(NotRequested, reasonHalted, "")
+			return f.withState(NotRequested, reasonHalted, "")
 		}
 	case v1.RunStrategyManual:
 		if !startRequested(vm) {
-			return f.with(NotRequested, reasonNotStarted, "nobody has asked for a start")
+			return f.withState(NotRequested, reasonNotStarted, "nobody has asked for a start")
 		}
 	case v1.RunStrategyRerunOnFailure:
 		// The status has the run strategy once the controller has seen it: a VM that is new, or had another strategy, is started.
 		if !startRequested(vm) && vm.Status.RunStrategy == strategy {
-			return f.with(NotRequested, reasonPoweredOff, "its last guest powered off, or was stopped")
+			return f.withState(NotRequested, reasonPoweredOff, "its last guest powered off, or was stopped")
 		}
 	case v1.RunStrategyWaitAsReceiver:
-		return f.with(Waiting, reasonReceiver, "")
+		return f.withState(Waiting, reasonReceiver, "")
 	}
 	return f
 }
 
-// ended finds whether a VM asks for another guest after its VMI has ended.
-func (f finding) ended(o Objects, strategy v1.VirtualMachineRunStrategy) finding {
+// afterEnd finds whether a VM asks for another guest after its VMI has ended.
+func (f finding) afterEnd(o Objects, strategy v1.VirtualMachineRunStrategy) finding {
 	vmi := o.VMI.Object
 	switch {
 	case strategy == v1.RunStrategyHalted:
-		return f.with(NotRequested, reasonHalted, "")
+		return f.withState(NotRequested, reasonHalted, "")
 	case startRequested(o.VM.Object) && strategy != v1.RunStrategyOnce, strategy == v1.RunStrategyAlways,
 		strategy == v1.RunStrategyRerunOnFailure && vmi.Status.Phase == v1.Failed:
 		return f
 	case vmi.Status.Phase == v1.Succeeded:
-		return f.with(NotRequested, reasonPoweredOff, "its guest powered off")
+		return f.withState(NotRequested, reasonPoweredOff, "its guest powered off")
 	}
-	return f.with(Failed, reasonEnded, o.endOfGuest())
+	return f.withState(Failed, reasonEnded, o.endOfGuest())
 }
 
 // endOfGuest returns how the guest of a VMI ended, in the words of its condition Ready.
@@ -107,31 +107,31 @@ func (o Objects) endOfGuest() string {
 	return fmt.Sprintf("its phase is %s", o.VMI.Object.Status.Phase)
 }
 
-// stopping finds whether the guest is to be stopped for good. A guest that is replaced is a matter of step 'instance'.
-func (f finding) stopping(o Objects, strategy v1.VirtualMachineRunStrategy) finding {
+// whileStopping finds whether the guest is to be stopped for good. A guest that is replaced is a matter of step 'instance'.
+func (f finding) whileStopping(o Objects, strategy v1.VirtualMachineRunStrategy) finding {
 	vm, vmi := o.VM.Object, o.VMI.Object
 	again := strategy == v1.RunStrategyAlways || strategy == v1.RunStrategyOnce || strategy != v1.RunStrategyHalted && restartRequested(vm)
 	switch {
 	case again:
 		return f
-	case o.hangs(vmi, vmi.Spec.TerminationGracePeriodSeconds):
+	case o.deletionHangs(vmi, vmi.Spec.TerminationGracePeriodSeconds):
 		f.object = object{"VirtualMachineInstance", o.Name}
-		return f.with(Failed, reasonDeletionHang, finalizersOf(vmi.Finalizers))
+		return f.withState(Failed, reasonDeletionHang, finalizersOf(vmi.Finalizers))
 	}
-	return f.with(Waiting, reasonStopping, "its guest is being stopped")
+	return f.withState(Waiting, reasonStopping, "its guest is being stopped")
 }
 
-// deleting finds whether the deletion of a VM hangs.
-func (f finding) deleting(o Objects) finding {
+// whileDeleting finds whether the deletion of a VM hangs.
+func (f finding) whileDeleting(o Objects) finding {
 	vm := o.VM.Object
 	var grace *int64
-	if spec := o.Spec(); spec != nil {
+	if spec := o.GuestSpec(); spec != nil {
 		grace = spec.TerminationGracePeriodSeconds
 	}
-	if o.hangs(vm, grace) {
-		return f.with(Failed, reasonDeletionHang, finalizersOf(vm.Finalizers))
+	if o.deletionHangs(vm, grace) {
+		return f.withState(Failed, reasonDeletionHang, finalizersOf(vm.Finalizers))
 	}
-	return f.with(Waiting, reasonDeleted, "it is being deleted")
+	return f.withState(Waiting, reasonDeleted, "it is being deleted")
 }
 
 // finalizersOf names finalizers.
@@ -139,7 +139,7 @@ func finalizersOf(names []string) string {
 	if len(names) == 0 {
 		return "without finalizers"
 	}
-	return "finalizers " + line(joined(names))
+	return "finalizers " + oneLine(joinTexts(names))
 }
 
 // startRequested reports whether the first request asks for a start. KubeVirt's and Kiln's controllers follow only the first.
@@ -166,7 +166,7 @@ func stopRequested(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance) bool {
 // pendingEdits returns a note about edits that wait for a restart.
 func (o Objects) pendingEdits() []string {
 	if c := o.conditionOfVM(v1.VirtualMachineRestartRequired); c != nil && c.Status == "True" {
-		return []string{"an edit waits for a restart: " + line(c.Message)}
+		return []string{"an edit waits for a restart: " + oneLine(c.Message)}
 	}
 	return nil
 }

@@ -12,24 +12,24 @@ const (
 	reasonSchedulerSilent = "scheduler-silent"
 )
 
-// scheduled finds whether the pod has a node. KubeVirt copies the condition of the pod to the VMI, and Kiln writes its message to condition Synchronized.
-func scheduled(o Objects) finding {
-	vmi, pod := o.VMI.Object, o.pod()
+// findSchedule finds whether the pod has a node. KubeVirt copies the condition of the pod to the VMI, and Kiln writes its message to condition Synchronized.
+func findSchedule(o Objects) finding {
+	vmi, pod := o.VMI.Object, o.LauncherPod()
 	switch {
 	case pod != nil && pod.Spec.NodeName != "":
 		return finding{state: Done, object: object{"Node", pod.Spec.NodeName}}
 	case vmi != nil && vmi.Status.NodeName != "" && pod == nil:
 		return finding{state: Done, object: object{"Node", vmi.Status.NodeName}}
 	case pod != nil:
-		return o.unscheduled(pod)
+		return o.findUnscheduled(pod)
 	case vmi == nil:
 		return finding{state: Unknown, detail: o.VMI.Denied}
 	}
 	f := finding{object: object{"VirtualMachineInstance", o.Name}}
 	if c := o.falseCondition(v1.VirtualMachineInstanceConditionType(corev1.PodScheduled)); c != nil {
-		return f.with(Failed, c.Reason, c.Message)
+		return f.withState(Failed, c.Reason, c.Message)
 	}
-	if refused, is := o.refusal(f); is && slices.Contains(reasonsBeforeNode, refused.reason) {
+	if refused, is := o.podRefusal(f); is && slices.Contains(reasonsBeforeNode, refused.reason) {
 		return refused
 	}
 	f.state, f.detail = Unknown, o.Pods.Denied
@@ -39,19 +39,19 @@ func scheduled(o Objects) finding {
 // reasonsBeforeNode are reasons of condition Synchronized of VMIs whose pods have no node.
 var reasonsBeforeNode = []string{corev1.PodReasonUnschedulable, corev1.PodReasonSchedulingGated, "WaitingForVolumeBinding"}
 
-// unscheduled finds why a pod has no node.
-func (o Objects) unscheduled(pod *corev1.Pod) finding {
+// findUnscheduled finds why a pod has no node.
+func (o Objects) findUnscheduled(pod *corev1.Pod) finding {
 	f := finding{object: object{"Pod", pod.Name}}
 	if c := podCondition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
-		return f.with(Failed, c.Reason, c.Message)
+		return f.withState(Failed, c.Reason, c.Message)
 	}
-	if refused, is := o.refusal(f); is && slices.Contains(reasonsBeforeNode, refused.reason) {
+	if refused, is := o.podRefusal(f); is && slices.Contains(reasonsBeforeNode, refused.reason) {
 		return refused
 	}
 	if o.olderThan(pod.CreationTimestamp.Time, patience) {
-		return f.with(Failed, reasonSchedulerSilent, "the scheduler "+quoted(pod.Spec.SchedulerName)+" has not chosen a node, and does not say why")
+		return f.withState(Failed, reasonSchedulerSilent, "the scheduler "+quoteName(pod.Spec.SchedulerName)+" has not chosen a node, and does not say why")
 	}
-	return f.with(Waiting, reasonSchedulerWaits, "the scheduler has not chosen a node yet")
+	return f.withState(Waiting, reasonSchedulerWaits, "the scheduler has not chosen a node yet")
 }
 
 func podCondition(pod *corev1.Pod, of corev1.PodConditionType) *corev1.PodCondition {

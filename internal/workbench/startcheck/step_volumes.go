@@ -52,49 +52,49 @@ func ClaimsOf(spec *v1.VirtualMachineInstanceSpec) (names []string) {
 	return names
 }
 
-// volumes finds whether the claims of the guest exist and have their content. A claim that waits for its first consumer is not at fault. Secrets and ConfigMaps
-// are not looked at, because few users may read Secrets: events of the pod name those that are missing.
-func volumes(o Objects) finding {
-	spec := o.Spec()
+// findVolumes finds whether the claims of the guest exist and have their content. A claim that waits for its first consumer is not at fault. Secrets and
+// ConfigMaps are not looked at, because few users may read Secrets: events of the pod name those that are missing.
+func findVolumes(o Objects) finding {
+	spec := o.GuestSpec()
 	if spec == nil {
 		return finding{state: Unknown, detail: cmp.Or(o.VM.Denied, o.VMI.Denied)}
 	}
 	claims := ClaimsOf(spec)
-	if pod := o.pod(); pod != nil && pod.Spec.NodeName != "" { // the scheduler waits until the claims are bound
-		return finding{state: Done, detail: counted(len(claims), "claim")}
+	if pod := o.LauncherPod(); pod != nil && pod.Spec.NodeName != "" { // the scheduler waits until the claims are bound
+		return finding{state: Done, detail: countThings(len(claims), "claim")}
 	}
 	var found []finding
 	for _, name := range claims {
-		if f := o.claim(name); f.state != Done || f.detail != "" {
+		if f := o.findClaim(name); f.state != Done || f.detail != "" {
 			found = append(found, f)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b finding) int { return severity(b.state) - severity(a.state) })
+	slices.SortStableFunc(found, func(a, b finding) int { return severityOf(b.state) - severityOf(a.state) })
 	var others []string
 	for _, f := range found {
-		others = append(others, f.object.String()+": "+f.shown())
+		others = append(others, f.object.String()+": "+f.shownDetail())
 	}
 	if len(found) == 0 || found[0].state == Done {
-		return finding{state: Done, detail: joined(append([]string{counted(len(claims), "claim")}, others...))}
+		return finding{state: Done, detail: joinTexts(append([]string{countThings(len(claims), "claim")}, others...))}
 	}
 	first := found[0]
-	first.detail = joined(append([]string{first.shown()}, others[1:]...))
+	first.detail = joinTexts(append([]string{first.shownDetail()}, others[1:]...))
 	return first
 }
 
-// severity orders states: what failed comes before what waits, and that before what is not known.
-func severity(s State) int { return slices.Index([]State{Done, Unknown, Waiting, Failed}, s) }
+// severityOf orders states: what failed comes before what waits, and that before what is not known.
+func severityOf(s State) int { return slices.Index([]State{Done, Unknown, Waiting, Failed}, s) }
 
-// counted returns a number of things, such as '2 claims'.
-func counted(n int, thing string) string {
+// countThings returns a number of things, such as '2 claims'.
+func countThings(n int, thing string) string {
 	if n == 0 {
 		return "no " + thing
 	}
 	return fmt.Sprintf("%d %s%s", n, thing, map[bool]string{true: "s"}[n > 1])
 }
 
-// claim finds the state of one claim, and of its DataVolume.
-func (o Objects) claim(name string) finding {
+// findClaim finds the state of one claim, and of its DataVolume.
+func (o Objects) findClaim(name string) finding {
 	claim, dataVolume := o.Claims[name], o.DataVolumes[name]
 	f := finding{state: Done, object: object{"PersistentVolumeClaim", name}}
 	switch {
@@ -102,13 +102,13 @@ func (o Objects) claim(name string) finding {
 		f.state, f.detail = Unknown, claim.Denied
 		return f
 	case dataVolume.Object != nil && dataVolume.Object.Status.Phase != cdi.Succeeded && (claim.Object == nil || filledBy(claim.Object, dataVolume.Object)):
-		return o.dataVolume(dataVolume.Object)
+		return o.findDataVolume(dataVolume.Object)
 	case claim.Object == nil:
 		return o.missingClaim(name)
 	case claim.Object.DeletionTimestamp != nil:
-		return f.with(Failed, reasonClaimDeleted, "it is being deleted")
+		return f.withState(Failed, reasonClaimDeleted, "it is being deleted")
 	case claim.Object.Status.Phase == corev1.ClaimLost:
-		return f.with(Failed, reasonClaimLost, "its volume is gone")
+		return f.withState(Failed, reasonClaimLost, "its volume is gone")
 	case claim.Object.Status.Phase != corev1.ClaimBound:
 		return o.unboundClaim(claim.Object)
 	}
@@ -127,17 +127,17 @@ var eventsOfDataVolumes = []string{"FailedDataVolumeCreate", "UnauthorizedDataVo
 func (o Objects) missingClaim(name string) finding {
 	f := finding{object: object{"PersistentVolumeClaim", name}}
 	if !o.hasTemplate(name) {
-		return f.with(Failed, reasonClaimMissing, "it does not exist")
+		return f.withState(Failed, reasonClaimMissing, "it does not exist")
 	}
 	f.object = object{"DataVolume", name}
 	if o.Runtime == RuntimeKiln {
-		return f.with(Failed, reasonNobodyFills, "it does not exist, and Kiln makes no DataVolumes of spec.dataVolumeTemplates")
+		return f.withState(Failed, reasonNobodyFills, "it does not exist, and Kiln makes no DataVolumes of spec.dataVolumeTemplates")
 	}
-	if event := o.event(o.VM.Object, eventsOfDataVolumes...); event != nil {
+	if event := o.newestEvent(o.VM.Object, eventsOfDataVolumes...); event != nil {
 		f.object = object{"VirtualMachine", o.Name}
-		return f.with(Failed, event.Reason, event.Message)
+		return f.withState(Failed, event.Reason, event.Message)
 	}
-	return f.with(Waiting, reasonDataVolume, o.controllerName()+" has not made it")
+	return f.withState(Waiting, reasonDataVolume, o.controllerName()+" has not made it")
 }
 
 // hasTemplate reports whether spec.dataVolumeTemplates of the VM has a DataVolume.
@@ -146,8 +146,8 @@ func (o Objects) hasTemplate(name string) bool {
 		func(t v1.DataVolumeTemplateSpec) bool { return t.Name == name })
 }
 
-// dataVolume finds how far CDI has filled a claim. CDI tries a failed import for ever: phase Failed is rare, and condition Running has the last error.
-func (o Objects) dataVolume(dv *cdi.DataVolume) finding {
+// findDataVolume finds how far CDI has filled a claim. CDI tries a failed import for ever: phase Failed is rare, and condition Running has the last error.
+func (o Objects) findDataVolume(dv *cdi.DataVolume) finding {
 	f := finding{state: Done, object: object{"DataVolume", dv.Name}}
 	running := dataVolumeCondition(dv, cdi.DataVolumeRunning)
 	text := ""
@@ -156,31 +156,31 @@ func (o Objects) dataVolume(dv *cdi.DataVolume) finding {
 	}
 	switch dv.Status.Phase {
 	case cdi.Failed:
-		return f.with(Failed, reasonImportFails, cmp.Or(text, "its phase is Failed"))
+		return f.withState(Failed, reasonImportFails, cmp.Or(text, "its phase is Failed"))
 	case cdi.UploadReady:
-		return f.with(Waiting, reasonUploadAwaited, "it waits for an upload")
+		return f.withState(Waiting, reasonUploadAwaited, "it waits for an upload")
 	case cdi.Paused:
-		return f.with(Waiting, reasonImportPaused, "it waits for its next checkpoint")
+		return f.withState(Waiting, reasonImportPaused, "it waits for its next checkpoint")
 	case cdi.WaitForFirstConsumer, cdi.PendingPopulation:
 		if o.Runtime == RuntimeKiln {
-			return f.with(Failed, reasonNoConsumer, "it waits for a first consumer, and would be filled while the guest runs")
+			return f.withState(Failed, reasonNoConsumer, "it waits for a first consumer, and would be filled while the guest runs")
 		}
 		f.detail = "it is filled when the pod has a node"
 		return f
 	case cdi.PhaseUnset, cdi.Pending, cdi.Unknown:
-		if event := o.event(dv, warningsOfDataVolumes...); event != nil {
-			return f.with(Failed, event.Reason, event.Message)
+		if event := o.newestEvent(dv, warningsOfDataVolumes...); event != nil {
+			return f.withState(Failed, event.Reason, event.Message)
 		}
 		bound := dataVolumeCondition(dv, cdi.DataVolumeBound)
 		if bound != nil && bound.Message != "" {
-			return f.with(Waiting, reasonDataVolume, bound.Message)
+			return f.withState(Waiting, reasonDataVolume, bound.Message)
 		}
-		return f.with(Waiting, reasonDataVolume, "CDI has not begun to fill it")
+		return f.withState(Waiting, reasonDataVolume, "CDI has not begun to fill it")
 	}
 	if text != "" && (dv.Status.RestartCount > 0 || slices.Contains(errorsOfImports, running.Reason)) {
-		return f.with(Failed, reasonImportFails, text)
+		return f.withState(Failed, reasonImportFails, text)
 	}
-	return f.with(Waiting, reasonImporting, strings.TrimSpace(string(dv.Status.Phase)+" "+string(dv.Status.Progress)))
+	return f.withState(Waiting, reasonImporting, strings.TrimSpace(string(dv.Status.Phase)+" "+string(dv.Status.Progress)))
 }
 
 // warningsOfDataVolumes are reasons of CDI's events on a DataVolume whose claim cannot be made.
@@ -206,22 +206,23 @@ const selectedNode = "volume.kubernetes.io/selected-node"
 // wrong with it. Users who may not read storage classes see the same in the events of the claim.
 func (o Objects) unboundClaim(claim *corev1.PersistentVolumeClaim) finding {
 	f := finding{state: Done, object: object{"PersistentVolumeClaim", claim.Name}}
-	event := o.event(claim, "ProvisioningFailed", "FailedBinding", "VolumeResizeFailed", "WaitForFirstConsumer", "WaitForPodScheduled", "ExternalProvisioning",
+	event := o.newestEvent(claim, "ProvisioningFailed", "FailedBinding", "VolumeResizeFailed", "WaitForFirstConsumer", "WaitForPodScheduled",
+		"ExternalProvisioning",
 		"Provisioning", "ProvisioningSucceeded")
 	class := o.Classes[className(claim)]
 	chosen := claim.Annotations[selectedNode] != ""
 	switch {
 	case event != nil && event.Type == corev1.EventTypeWarning, event != nil && event.Reason == "FailedBinding":
-		return f.with(Failed, event.Reason, event.Message)
+		return f.withState(Failed, event.Reason, event.Message)
 	case event != nil && strings.HasPrefix(event.Reason, "WaitFor") && !chosen, class.waitsForConsumer() && !chosen:
 		f.detail = "it is bound when the pod has a node"
 		return f
 	case event != nil && (event.Reason == "ExternalProvisioning" || event.Reason == "Provisioning"):
-		return f.with(Waiting, reasonClaimUnbound, event.Message)
+		return f.withState(Waiting, reasonClaimUnbound, event.Message)
 	case class.Object != nil, chosen:
-		return f.with(Waiting, reasonClaimUnbound, "its storage has not made the volume")
-	case class.absent() && className(claim) != "":
-		return f.with(Failed, reasonClaimUnbound, "there is no StorageClass "+quoted(className(claim)))
+		return f.withState(Waiting, reasonClaimUnbound, "its storage has not made the volume")
+	case class.isAbsent() && className(claim) != "":
+		return f.withState(Failed, reasonClaimUnbound, "there is no StorageClass "+quoteName(className(claim)))
 	}
 	f.state, f.detail = Unknown, "it is not bound; "+cmp.Or(class.Denied, "it names no StorageClass")
 	return f

@@ -18,9 +18,9 @@ const (
 	mostNamed = 3
 )
 
-// line returns a text of an object on one line, without control and format characters, and bounded. A tenant may have written it: format characters could turn
-// the direction of writing, and so show another sentence than the one that is copied.
-func line(text string) string {
+// oneLine returns a text of an object on one line, without control and format characters, and bounded. A tenant may have written it: format characters could
+// turn the direction of writing, and so show another sentence than the one that is copied.
+func oneLine(text string) string {
 	plain := strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Cf, r) {
 			return '?'
@@ -30,11 +30,11 @@ func line(text string) string {
 	return shorten.Bytes(strings.Join(strings.Fields(plain), " "), longestText)
 }
 
-// quoted returns a name in quotes.
-func quoted(name string) string { return "'" + shorten.Bytes(line(name), longestName) + "'" }
+// quoteName returns a name in quotes.
+func quoteName(name string) string { return "'" + shorten.Bytes(oneLine(name), longestName) + "'" }
 
-// joined returns the first texts, and how many follow.
-func joined(texts []string) string {
+// joinTexts returns the first texts, and how many follow.
+func joinTexts(texts []string) string {
 	if len(texts) <= mostNamed {
 		return strings.Join(texts, "; ")
 	}

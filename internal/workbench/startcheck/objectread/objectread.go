@@ -53,12 +53,12 @@ const (
 	VMI
 )
 
-// Read reads the objects of a VM or VMI. It fails if neither exists, if the caller may read neither, or if the cluster does not answer.
-func Read(ctx context.Context, cluster client.Reader, key types.NamespacedName, which Which) (startcheck.Objects, error) {
+// ReadObjects reads the objects of a VM or VMI. It fails if neither exists, if the caller may read neither, or if the cluster does not answer.
+func ReadObjects(ctx context.Context, cluster client.Reader, key types.NamespacedName, which Which) (startcheck.Objects, error) {
 	r := &reader{Reader: cluster, namespace: key.Namespace}
 	o := startcheck.Objects{Namespace: key.Namespace, Name: key.Name, Now: time.Now()}
-	o.VM = get(ctx, r, "virtualmachines", key.Name, &v1.VirtualMachine{})
-	o.VMI = get(ctx, r, "virtualmachineinstances", key.Name, &v1.VirtualMachineInstance{})
+	o.VM = readOne(ctx, r, "virtualmachines", key.Name, &v1.VirtualMachine{})
+	o.VMI = readOne(ctx, r, "virtualmachineinstances", key.Name, &v1.VirtualMachineInstance{})
 	if r.fault != nil {
 		return o, r.fault
 	}
@@ -95,22 +95,22 @@ func checkNamed(o startcheck.Objects, which Which) error {
 
 // readRest reads what the VM and the VMI lead to.
 func (r *reader) readRest(ctx context.Context, o *startcheck.Objects) {
-	o.Runtime = r.runtime(ctx, *o)
+	o.Runtime = r.findRuntime(ctx, *o)
 	if o.VM.Object != nil {
-		o.References = startcheck.References(o.VM.Object)
+		o.References = startcheck.ReferencesOf(o.VM.Object)
 		for i := range o.References {
-			o.References[i].Found = r.reference(ctx, o.References[i])
+			o.References[i].Found = r.readReference(ctx, o.References[i])
 		}
 	}
 	if vmi := o.VMI.Object; vmi != nil {
-		o.Pods = list(ctx, r, "pods", &corev1.PodList{}, client.MatchingLabels{v1.CreatedByLabel: string(vmi.UID)}, client.Limit(mostPods))
+		o.Pods = readList(ctx, r, "pods", &corev1.PodList{}, client.MatchingLabels{v1.CreatedByLabel: string(vmi.UID)}, client.Limit(mostPods))
 	}
 	r.readVolumes(ctx, o)
 	o.Networks = map[string]startcheck.Lookup[metav1.PartialObjectMetadata]{}
-	for _, n := range startcheck.NetworksOf(o.Namespace, o.Spec()) {
-		o.Networks[n.String()] = r.metadata(ctx, networkKind, "network-attachment-definitions.k8s.cni.cncf.io", n.Namespace, n.Name)
+	for _, n := range startcheck.NetworksOf(o.Namespace, o.GuestSpec()) {
+		o.Networks[n.String()] = r.readMetadata(ctx, networkKind, "network-attachment-definitions.k8s.cni.cncf.io", n.Namespace, n.Name)
 	}
-	if pod := startcheck.PodOf(*o); pod != nil && pod.Spec.NodeName != "" {
+	if pod := o.LauncherPod(); pod != nil && pod.Spec.NodeName != "" {
 		o.Node = getIn(ctx, r, "nodes", "", pod.Spec.NodeName, &corev1.Node{})
 	}
 	r.readEvents(ctx, o)
@@ -118,8 +118,8 @@ func (r *reader) readRest(ctx context.Context, o *startcheck.Objects) {
 
 var networkKind = schema.GroupVersionKind{Group: "k8s.cni.cncf.io", Version: "v1", Kind: "NetworkAttachmentDefinition"}
 
-// runtime finds out who runs the guests. A tenant may not read that, but KubeVirt's controller puts a finalizer on each VM, and its pods have other names.
-func (r *reader) runtime(ctx context.Context, o startcheck.Objects) startcheck.Runtime {
+// findRuntime finds out who runs the guests. A tenant may not read that, but KubeVirt's controller puts a finalizer on each VM, and its pods have other names.
+func (r *reader) findRuntime(ctx context.Context, o startcheck.Objects) startcheck.Runtime {
 	if o.VM.Object != nil && slices.Contains(o.VM.Object.Finalizers, v1.VirtualMachineControllerFinalizer) {
 		return startcheck.RuntimeKubeVirt
 	}
@@ -132,8 +132,9 @@ func (r *reader) runtime(ctx context.Context, o startcheck.Objects) startcheck.R
 	return startcheck.RuntimeKiln
 }
 
-// reference looks up the revision of a reference, or its object if the VM is not pinned. An instancetype that is inferred from a volume has no name at first.
-func (r *reader) reference(ctx context.Context, ref startcheck.Reference) startcheck.Lookup[metav1.PartialObjectMetadata] {
+// readReference looks up the revision of a reference, or its object if the VM is not pinned. An instancetype that is inferred from a volume has no name at
+// first.
+func (r *reader) readReference(ctx context.Context, ref startcheck.Reference) startcheck.Lookup[metav1.PartialObjectMetadata] {
 	kind, resource, namespace, name := v1beta1.SchemeGroupVersion.WithKind(ref.Kind), "", r.namespace, ref.Name
 	switch {
 	case ref.Revision != "":
@@ -147,7 +148,7 @@ func (r *reader) reference(ctx context.Context, ref startcheck.Reference) startc
 			namespace = ""
 		}
 	}
-	return r.metadata(ctx, kind, resource, namespace, name)
+	return r.readMetadata(ctx, kind, resource, namespace, name)
 }
 
 // readVolumes reads the claims of the guest, their DataVolumes and their storage classes.
@@ -155,8 +156,8 @@ func (r *reader) readVolumes(ctx context.Context, o *startcheck.Objects) {
 	o.Claims = map[string]startcheck.Lookup[corev1.PersistentVolumeClaim]{}
 	o.DataVolumes = map[string]startcheck.Lookup[cdi.DataVolume]{}
 	o.Classes = map[string]startcheck.Lookup[storagev1.StorageClass]{}
-	for _, name := range startcheck.ClaimsOf(o.Spec()) {
-		claim := get(ctx, r, "persistentvolumeclaims", name, &corev1.PersistentVolumeClaim{})
+	for _, name := range startcheck.ClaimsOf(o.GuestSpec()) {
+		claim := readOne(ctx, r, "persistentvolumeclaims", name, &corev1.PersistentVolumeClaim{})
 		o.Claims[name] = claim
 		o.DataVolumes[name] = r.dataVolume(ctx, name)
 		if claim.Object == nil || claim.Object.Status.Phase == corev1.ClaimBound || claim.Object.Spec.StorageClassName == nil {
@@ -196,10 +197,10 @@ func (r *reader) readEvents(ctx context.Context, o *startcheck.Objects) {
 	if o.VMI.Object != nil {
 		about = append(about, o.VMI.Object.UID)
 	}
-	if pod := startcheck.PodOf(*o); pod != nil {
+	if pod := o.LauncherPod(); pod != nil {
 		about = append(about, pod.UID)
 	}
-	for _, name := range startcheck.ClaimsOf(o.Spec()) {
+	for _, name := range startcheck.ClaimsOf(o.GuestSpec()) {
 		if claim := o.Claims[name].Object; claim != nil && claim.Status.Phase != corev1.ClaimBound {
 			about = append(about, claim.UID)
 		}
@@ -212,7 +213,7 @@ func (r *reader) readEvents(ctx context.Context, o *startcheck.Objects) {
 		if uid == "" {
 			continue
 		}
-		found := list(ctx, r, "events", &corev1.EventList{}, client.MatchingFields{"involvedObject.uid": string(uid)}, client.Limit(mostEvents))
+		found := readList(ctx, r, "events", &corev1.EventList{}, client.MatchingFields{"involvedObject.uid": string(uid)}, client.Limit(mostEvents))
 		if found.Object == nil {
 			o.Events = found
 			return
@@ -222,15 +223,16 @@ func (r *reader) readEvents(ctx context.Context, o *startcheck.Objects) {
 	o.Events.Object = all
 }
 
-// metadata reads the metadata of an object.
-func (r *reader) metadata(ctx context.Context, kind schema.GroupVersionKind, resource, namespace, name string) startcheck.Lookup[metav1.PartialObjectMetadata] {
+// readMetadata reads the metadata of an object.
+func (r *reader) readMetadata(ctx context.Context, kind schema.GroupVersionKind, resource, namespace,
+	name string) startcheck.Lookup[metav1.PartialObjectMetadata] {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
 	return getIn(ctx, r, resource, namespace, name, object)
 }
 
-// get reads an object of the namespace.
-func get[T any, O interface {
+// readOne reads an object of the namespace.
+func readOne[T any, O interface {
 	*T
 	client.Object
 }](ctx context.Context, r *reader, resource, name string, into O) startcheck.Lookup[T] {
@@ -251,12 +253,12 @@ func getIn[T any, O interface {
 		found.Object = into
 		return found
 	}
-	found.Denied, found.Unserved = r.outcome(err, "get", resource, namespace)
+	found.Denied, found.Unserved = r.describeError(err, "get", resource, namespace)
 	return found
 }
 
-// list reads a list of the namespace.
-func list[T any, L interface {
+// readList reads a list of the namespace.
+func readList[T any, L interface {
 	*T
 	client.ObjectList
 }](ctx context.Context, r *reader, resource string, into L, options ...client.ListOption) (found startcheck.Lookup[T]) {
@@ -268,12 +270,12 @@ func list[T any, L interface {
 		found.Object = into
 		return found
 	}
-	found.Denied, found.Unserved = r.outcome(err, "list", resource, r.namespace)
+	found.Denied, found.Unserved = r.describeError(err, "list", resource, r.namespace)
 	return found
 }
 
-// outcome returns the right that is missing, and whether the kind is not served. Any other error except 'not found' is a fault of the whole run.
-func (r *reader) outcome(err error, verb, resource, namespace string) (denied string, unserved bool) {
+// describeError returns the right that is missing, and whether the kind is not served. Any other error except 'not found' is a fault of the whole run.
+func (r *reader) describeError(err error, verb, resource, namespace string) (denied string, unserved bool) {
 	switch {
 	case apierrors.IsForbidden(err):
 		where := "in the cluster"
