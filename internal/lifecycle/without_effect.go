@@ -14,9 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// mostEffects bounds the fields that condition FieldsWithoutEffect names.
-const mostEffects = 3
-
 // noteWithoutEffect sets the message of condition FieldsWithoutEffect to the fields of an explicit VMI that have no effect in the runtime.
 func (c *Controller) noteWithoutEffect(s *state, explicit *v1.VirtualMachineInstance) {
 	cluster := c.clusterConfig()
@@ -26,7 +23,7 @@ func (c *Controller) noteWithoutEffect(s *state, explicit *v1.VirtualMachineInst
 	_, without := admit.WithoutEffect(explicit, cluster)
 	var words []string
 	for i, field := range without {
-		if i == mostEffects {
+		if i == admit.MostShownEffects {
 			words = append(words, fmt.Sprintf("and %d more: 'kubectl kiln validate --runtime %s' lists them", len(without)-i, cluster.Limits.Runtime))
 			break
 		}
@@ -36,7 +33,8 @@ func (c *Controller) noteWithoutEffect(s *state, explicit *v1.VirtualMachineInst
 	s.withoutEffect = &text
 }
 
-// noteWithoutEffectOfNew is noteWithoutEffect for a VMI that exists although no status of its VM says so: the process that created it has died since.
+// noteWithoutEffectOfNew sets the message for a VMI that the status of its VM does not report yet: the process that created the VMI died before it wrote the
+// status.
 func (c *Controller) noteWithoutEffectOfNew(ctx context.Context, s *state) {
 	if s.withoutEffect != nil || s.vmi == nil || s.vm.Status.Created || c.clusterConfig().Limits.Runtime == "" {
 		return

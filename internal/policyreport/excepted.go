@@ -3,7 +3,6 @@ package policyreport
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,12 +10,11 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/pkg/policy"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // mostAnnotated bounds the VMs of a namespace that are annotated in one round: an exception for labels may be for all of them.
@@ -37,15 +35,16 @@ func (a *Auditor) annotateExcepted(ctx context.Context, found *findings, object 
 	}
 	found.annotated++
 
-	var written *string // null removes the annotation
-	if needed != "" {
-		written = &needed
+	changed := object.DeepCopy()
+	annotations := changed.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": object.GetResourceVersion(), "annotations": map[string]*string{v1alpha1.AnnotationExcepted: written}}})
-	if err == nil {
-		err = a.Client.Patch(ctx, object.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+	if annotations[v1alpha1.AnnotationExcepted] = needed; needed == "" {
+		delete(annotations, v1alpha1.AnnotationExcepted)
 	}
+	changed.SetAnnotations(annotations)
+	err := objects.Patch(ctx, a.Client, changed, object)
 	switch {
 	case err == nil, apierrors.IsNotFound(err):
 		return

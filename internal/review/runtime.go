@@ -30,7 +30,7 @@ func (r Reviewer) runtimeWarnings(explicit *v1.VirtualMachineInstance, cluster c
 		return at
 	}
 	for i, field := range without {
-		if more := len(without) - i; i == mostEffects && !r.EachEffect {
+		if more := len(without) - i; i == admit.MostShownEffects && !r.EachEffect {
 			return append(warnings, fmt.Sprintf("further fields that have no effect %s: %d; 'kubectl kiln validate --runtime %s' lists them",
 				placeOf[cluster.Limits.Runtime], more, cluster.Limits.Runtime))
 		}
@@ -44,9 +44,6 @@ func (r Reviewer) runtimeWarnings(explicit *v1.VirtualMachineInstance, cluster c
 
 // placeOf says where the guests of a runtime run.
 var placeOf = map[config.Runtime]string{config.RuntimePod: "in a pod", config.RuntimeNode: "on a bare machine"}
-
-// mostEffects bounds the warnings about fields without effect in an answer of admission.
-const mostEffects = 3
 
 // judgeExplicit returns the verdict of admit.JudgeMade with the warnings of the runtime. written is the VMI that was made explicit.
 func (r Reviewer) judgeExplicit(explicit, written *v1.VirtualMachineInstance, in admit.Input) admit.Verdict {

@@ -16,6 +16,9 @@ type NoEffect struct {
 	Reason string
 }
 
+// MostShownEffects bounds the fields without effect that warnings and a condition name. 'kubectl kiln validate' lists all.
+const MostShownEffects = 3
+
 // RefusedByRuntime returns the fields of an explicit VMI because of which the runtime of the cluster can never start the guest; none if KubeVirt runs guests,
 // or if the runtime is not known. The cluster's nodes, quotas and claims do not count: they change, and a dry run, a restore or a node that is added later must
 // not depend on them.
