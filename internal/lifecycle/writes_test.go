@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/config"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -65,6 +66,11 @@ func TestRequestsForANewVM(t *testing.T) {
 			vm := newVM(test.strategy)
 			vm.Annotations = test.annotations
 			c := newCluster(t, vm)
+			if test.annotations[v1alpha1.AnnotationPins] != "" { // another VM would get a revision of the configuration, too
+				cluster := config.Default()
+				cluster.Limits.Runtime = config.RuntimePod
+				c.controller.Configuration = func() config.Cluster { return cluster }
+			}
 			got := c.recordRequests()
 			c.reconcileRepeatedly()
 			if diff := cmp.Diff(test.want, *got); diff != "" {

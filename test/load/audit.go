@@ -43,14 +43,8 @@ func measureAudit(ctx context.Context, o options, r *Results) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	if err := b.createCatalog(ctx); err != nil {
-		return err
-	}
-	var spaces []string
-	for i := range o.Audit.Namespaces {
-		spaces = append(spaces, fmt.Sprintf("load-%03d", i))
-	}
-	if err := b.createNamespaces(ctx, spaces...); err != nil {
+	spaces, err := b.createCatalogAndNamespaces(ctx, o.Audit.Namespaces)
+	if err != nil {
 		return err
 	}
 	filled := o

@@ -58,14 +58,8 @@ func measureMemory(ctx context.Context, o options, r *Results) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.close()) }()
-	if err := b.createCatalog(ctx); err != nil {
-		return err
-	}
-	var spaces []string
-	for i := range o.Memory.Namespaces {
-		spaces = append(spaces, fmt.Sprintf("load-%03d", i))
-	}
-	if err := b.createNamespaces(ctx, spaces...); err != nil {
+	spaces, err := b.createCatalogAndNamespaces(ctx, o.Memory.Namespaces)
+	if err != nil {
 		return err
 	}
 	r.Memory = nil
@@ -86,6 +80,17 @@ func measureMemory(ctx context.Context, o options, r *Results) (err error) {
 		found.printTo(os.Stderr)
 	}
 	return nil
+}
+
+// createCatalogAndNamespaces creates what the VMs refer to, and a number of namespaces, whose names it returns.
+func (b *bench) createCatalogAndNamespaces(ctx context.Context, number int) (names []string, err error) {
+	if err := b.createCatalog(ctx); err != nil {
+		return nil, err
+	}
+	for i := range number {
+		names = append(names, fmt.Sprintf("load-%03d", i))
+	}
+	return names, b.createNamespaces(ctx, names...)
 }
 
 // filling are the VMs from one number to another.

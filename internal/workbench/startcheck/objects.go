@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kilnvm/kiln/internal/condition"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -91,12 +92,7 @@ func (o Objects) conditionOfVMI(of v1.VirtualMachineInstanceConditionType) *v1.V
 	if o.VMI.Object == nil {
 		return nil
 	}
-	for i := range o.VMI.Object.Status.Conditions {
-		if c := &o.VMI.Object.Status.Conditions[i]; c.Type == of {
-			return c
-		}
-	}
-	return nil
+	return condition.Of(o.VMI.Object, of)
 }
 
 // falseCondition returns a condition of the VMI that is False; nil if it does not exist.
