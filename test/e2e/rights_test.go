@@ -91,6 +91,7 @@ var unseen = map[string]string{
 	"kiln-controller: create authentication.k8s.io tokenreviews":                       asksReaders,
 	"kiln-webhook: create authentication.k8s.io tokenreviews":                          asksReaders,
 	"kiln-controller: create persistentvolumeclaims":                                   inPods,
+	"kiln-controller: create configmaps":                                               inPods,
 	"kiln-controller: create secrets":                                                  inPods,
 	"kiln-controller: list events":                                                     inPods,
 	"kiln-controller: get pods":                                                        inPods,
