@@ -14,19 +14,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// Exceptions are the GuestPolicyExceptions of a cluster by namespace and policy. An informer updates them from one goroutine; reviews read them from many.
+// Exceptions are the approved GuestPolicyExceptions of a cluster by namespace. An informer updates them from one goroutine; reviews read them from many.
 type Exceptions struct {
 	// Changed is called with the names of the policies of an exception that has changed; nil if nobody needs to know.
 	Changed func(policies ...string)
 
-	lock     sync.RWMutex
-	byName   map[types.NamespacedName]*policy.Exception
-	byPolicy map[policyOfNamespace][]*policy.Exception
-	synced   func() bool
+	lock   sync.RWMutex
+	byName map[types.NamespacedName]*policy.Exception
+	// byNamespace are sorted by policy.CompareExceptions.
+	byNamespace map[string][]*policy.Exception
+	synced      func() bool
 }
-
-// policyOfNamespace is the key of exceptions.
-type policyOfNamespace struct{ namespace, policy string }
 
 // Follow starts an informer that keeps the exceptions current. It fails if the cluster does not serve the kind.
 func (x *Exceptions) Follow(ctx context.Context, informers cache.Informers) error {
@@ -47,10 +45,10 @@ func (x *Exceptions) Follow(ctx context.Context, informers cache.Informers) erro
 func (x *Exceptions) Synced() bool { return x.synced != nil && x.synced() }
 
 // Of implements policy.ExceptionSource. The caller must not change the slice.
-func (x *Exceptions) Of(namespace, policy string) []*policy.Exception {
+func (x *Exceptions) Of(namespace string) []*policy.Exception {
 	x.lock.RLock()
 	defer x.lock.RUnlock()
-	return x.byPolicy[policyOfNamespace{namespace, policy}]
+	return x.byNamespace[namespace]
 }
 
 // put adds an exception, or replaces it. An exception whose spec nobody has approved has no effect, and is not kept: everyone who may write VMs may write it.
@@ -86,30 +84,29 @@ func (x *Exceptions) drop(object any) {
 func (x *Exceptions) replace(key types.NamespacedName, is *policy.Exception) {
 	x.lock.Lock()
 	if x.byName == nil {
-		x.byName, x.byPolicy = map[types.NamespacedName]*policy.Exception{}, map[policyOfNamespace][]*policy.Exception{}
+		x.byName, x.byNamespace = map[types.NamespacedName]*policy.Exception{}, map[string][]*policy.Exception{}
 	}
 	changed := map[string]bool{}
-	was := x.byName[key]
-	if was != nil {
+	all := slices.Clone(x.byNamespace[key.Namespace]) // readers have the old slice: it must not be changed
+	if was := x.byName[key]; was != nil {
+		all = slices.DeleteFunc(all, func(one *policy.Exception) bool { return one == was })
+		delete(x.byName, key)
 		for _, name := range was.Policies() {
-			of := policyOfNamespace{key.Namespace, name}
-			// Readers have the old slice: it must not be changed.
-			x.byPolicy[of] = slices.DeleteFunc(slices.Clone(x.byPolicy[of]), func(one *policy.Exception) bool { return one == was })
-			if len(x.byPolicy[of]) == 0 {
-				delete(x.byPolicy, of)
-			}
 			changed[name] = true
 		}
-		delete(x.byName, key)
 	}
 	if is != nil {
+		at, _ := slices.BinarySearchFunc(all, is, policy.CompareExceptions)
+		all = slices.Insert(all, at, is)
 		x.byName[key] = is
 		for _, name := range is.Policies() {
-			of := policyOfNamespace{key.Namespace, name}
-			x.byPolicy[of] = append(slices.Clone(x.byPolicy[of]), is)
-			slices.SortFunc(x.byPolicy[of], policy.CompareExceptions)
 			changed[name] = true
 		}
+	}
+	if len(all) == 0 {
+		delete(x.byNamespace, key.Namespace)
+	} else {
+		x.byNamespace[key.Namespace] = all
 	}
 	x.lock.Unlock()
 	if x.Changed != nil && len(changed) > 0 {

@@ -115,7 +115,7 @@ func (a *auditTest) newLeader(c client.Client) *Auditor {
 	return &Auditor{Client: c, Live: c, Log: logr.Discard(), Now: now, Reviewer: review.Reviewer{
 		Resolver: resolve.Resolver{Cached: c, Live: c}, Configuration: config.Default, Stored: true, Now: now,
 		Policies:   func() ([]*policy.Policy, error) { return a.inForce, nil },
-		Exceptions: func(string, string) []*policy.Exception { return a.exceptions },
+		Exceptions: func(string) []*policy.Exception { return a.exceptions },
 	}}
 }
 
@@ -393,7 +393,7 @@ func TestObjectsThatCannotBeEvaluated(t *testing.T) {
 	calls := 0
 	onSecond := func(do func()) { // of two VMs, of which each is reviewed with its exceptions
 		calls = 0
-		a.Reviewer.Exceptions = func(string, string) []*policy.Exception {
+		a.Reviewer.Exceptions = func(string) []*policy.Exception {
 			if calls++; calls == 1 {
 				do()
 			}

@@ -13,25 +13,20 @@ import (
 // exceptionsOf returns the source of the GuestPolicyExceptions among the objects of inputs. It reads each namespace once. If they cannot be read, as without
 // their definition or without the right to list them, nothing is permitted by them.
 func exceptionsOf(ctx context.Context, in manifest.Inputs) policy.ExceptionSource {
-	type key struct{ namespace, policy string }
-	read, found := map[string]bool{}, map[key][]*policy.Exception{}
-	return func(namespace, name string) []*policy.Exception {
-		if !read[namespace] {
-			read[namespace] = true
-			var all v1alpha1.GuestPolicyExceptionList
-			if err := in.Reader.List(ctx, &all, client.InNamespace(namespace)); err != nil {
-				return nil
-			}
+	read := map[string][]*policy.Exception{}
+	return func(namespace string) []*policy.Exception {
+		found, known := read[namespace]
+		if known {
+			return found
+		}
+		var all v1alpha1.GuestPolicyExceptionList
+		if err := in.Reader.List(ctx, &all, client.InNamespace(namespace)); err == nil {
 			for i := range all.Items {
-				one := policy.NewException(&all.Items[i])
-				for _, named := range one.Policies() {
-					found[key{namespace, named}] = append(found[key{namespace, named}], one)
-				}
-			}
-			for of := range found {
-				slices.SortFunc(found[of], policy.CompareExceptions)
+				found = append(found, policy.NewException(&all.Items[i]))
 			}
 		}
-		return found[key{namespace, name}]
+		slices.SortFunc(found, policy.CompareExceptions)
+		read[namespace] = found
+		return found
 	}
 }

@@ -27,8 +27,8 @@ type Exception struct {
 	validations map[string][]string
 }
 
-// ExceptionSource returns the exceptions of a namespace that name a policy, in the order of CompareExceptions.
-type ExceptionSource func(namespace, policy string) []*Exception
+// ExceptionSource returns the exceptions of a namespace in the order of CompareExceptions.
+type ExceptionSource func(namespace string) []*Exception
 
 // NewException prepares an exception. One with a wrong selector selects no VM.
 func NewException(of *v1alpha1.GuestPolicyException) *Exception {
@@ -238,17 +238,35 @@ func (p *Policy) unknownValidations(of *v1alpha1.GuestPolicyException, below *fi
 
 // exceptionFor returns the exception by which the object of the request may violate a validation, or nil.
 func (e *evaluation) exceptionFor(i int) *Exception {
-	r := e.input.request
-	if r.Exceptions == nil || e.policy.spec.Exceptions == nil {
+	if e.policy.spec.Exceptions == nil {
 		return nil
 	}
 	name := e.policy.spec.Validations[i].Name
-	for _, x := range r.Exceptions(r.Object.GetNamespace(), e.policy.Name) {
-		if x.covers(e.policy.Name, name) && x.Selects(r.Object) && e.policy.ExceptionState(x.of, r.Now).InForce() {
+	for _, x := range e.exceptionsOfObject() {
+		if x.covers(e.policy.Name, name) && e.policy.ExceptionState(x.of, e.input.request.Now).InForce() {
 			return x
 		}
 	}
 	return nil
+}
+
+// exceptionsOfObject returns the exceptions that select the object of the request and that have not ended. They are searched once for all policies: a namespace
+// may have 1,000 exceptions.
+func (j *judge) exceptionsOfObject() []*Exception {
+	r := j.input.request
+	if j.exceptionsKnown || r.Exceptions == nil {
+		return j.exceptions
+	}
+	j.exceptionsKnown = true
+	for _, x := range r.Exceptions(r.Object.GetNamespace()) {
+		if !r.Now.Before(x.Expires()) { // the next ones have ended, too, because the exception that lasts longest is the first one
+			break
+		}
+		if x.Selects(r.Object) {
+			j.exceptions = append(j.exceptions, x)
+		}
+	}
+	return j.exceptions
 }
 
 // checkExceptions checks spec.exceptions of a policy.

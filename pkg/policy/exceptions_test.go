@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,14 +50,13 @@ func exception(t testing.TB, edits ...func(*v1alpha1.GuestPolicyException)) *v1a
 
 // exceptions is a source of these exceptions.
 func exceptions(all ...*v1alpha1.GuestPolicyException) policy.ExceptionSource {
-	return func(namespace, name string) (found []*policy.Exception) {
+	return func(namespace string) (found []*policy.Exception) {
 		for _, of := range all {
-			for _, named := range of.Spec.Policies {
-				if of.Namespace == namespace && named.Name == name {
-					found = append(found, policy.NewException(of))
-				}
+			if of.Namespace == namespace {
+				found = append(found, policy.NewException(of))
 			}
 		}
+		slices.SortFunc(found, policy.CompareExceptions)
 		return found
 	}
 }

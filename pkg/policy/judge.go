@@ -113,6 +113,9 @@ type judge struct {
 	audited []Violation
 	// excepted are violations that an exception permits.
 	excepted []Violation
+	// exceptions are the exceptions of the object, if exceptionsKnown is true: see exceptionsOfObject.
+	exceptions      []*Exception
+	exceptionsKnown bool
 }
 
 // newJudge returns a judgement that has not begun. Its caller must call cancel.

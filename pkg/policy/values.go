@@ -35,7 +35,7 @@ type Request struct {
 	DryRun    bool
 	// Params reads the params of policies; nil if they cannot be read. A policy with params fails then.
 	Params ParamSource
-	// Exceptions returns the exceptions of a namespace; nil if there are none. Now is the time by which they end.
+	// Exceptions returns the exceptions of a namespace; nil if there are none. It is called at most once. Now is the time by which they end.
 	Exceptions ExceptionSource
 	Now        time.Time
 	// Hardware returns the hardware record of the guest, or nil if nothing is recorded; nil if there can be no record. It is called at most once, and only if

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -41,7 +42,7 @@ func limiting(b *testing.B) (all []*policy.Policy) {
 // manyExceptions returns approved exceptions for each policy. Only the last ones are for VM 'name', and the others have ended or are for other VMs.
 func manyExceptions(name string) policy.ExceptionSource {
 	now := time.Now()
-	by := map[string][]*policy.Exception{}
+	var all []*policy.Exception
 	for i := range excepted {
 		of := &v1alpha1.GuestPolicyException{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("exception-%d", i), Generation: 1,
 			CreationTimestamp: metav1.NewTime(now.Add(-time.Minute))}}
@@ -60,12 +61,10 @@ func manyExceptions(name string) policy.ExceptionSource {
 			of.Status.Approvals = append(of.Status.Approvals, v1alpha1.GuestPolicyExceptionApproval{
 				Policy: named, By: "bob", As: v1alpha1.GuestPolicyApprover{Kind: "User", Name: "bob"}, Generation: 1})
 		}
-		prepared := policy.NewException(of)
-		for _, named := range prepared.Policies() {
-			by[named] = append(by[named], prepared)
-		}
+		all = append(all, policy.NewException(of))
 	}
-	return func(_, name string) []*policy.Exception { return by[name] }
+	slices.SortFunc(all, policy.CompareExceptions)
+	return func(string) []*policy.Exception { return all }
 }
 
 // BenchmarkParamsAndExceptions measures a review of the mid VM with 50 policies with params, each of which it violates, and with 1,000 exceptions in its

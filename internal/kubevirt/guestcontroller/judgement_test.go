@@ -190,7 +190,7 @@ func TestJudgeExceptions(t *testing.T) {
 	exception.Status.Approvals = []v1alpha1.GuestPolicyExceptionApproval{
 		{Policy: "named", By: "bob", As: v1alpha1.GuestPolicyApprover{Kind: "User", Name: "bob"}}}
 	j.judge.reviewer.Now = func() time.Time { return j.now }
-	j.judge.reviewer.Exceptions = func(string, string) []*policy.Exception { return []*policy.Exception{policy.NewException(exception)} }
+	j.judge.reviewer.Exceptions = func(string) []*policy.Exception { return []*policy.Exception{policy.NewException(exception)} }
 	j.after(0)
 	if refused, again := j.after(settles); refused != "" || again != lasts-settles {
 		t.Errorf("%q, again after %s, want the end of the exception", refused, again)
