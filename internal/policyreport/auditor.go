@@ -27,9 +27,11 @@ import (
 const (
 	// interval is the least time between two rounds. A round without a change only reads the cache.
 	interval = 10 * time.Second
-	// share bounds the time that rounds take: a round begins after share times the time of the round before. It takes one core at most, so a tenant who
-	// edits VMs all the time costs a tenth of one core.
+	// share bounds the time that rounds take: the pause after a round is share times its time. A round takes one core at most, so a tenant who edits VMs all
+	// the time costs a tenth of one core.
 	share = 9
+	// look is how often a pause looks for changed policies.
+	look = time.Second
 	// repeated is the time after which a namespace is audited again in which no VM has changed: an instancetype, a profile or the configuration may have.
 	repeated = time.Hour
 	// mostTime bounds the time of one namespace, so that VMs on which policies take long do not delay other namespaces for long. The token of a page is valid for
@@ -98,21 +100,43 @@ func (a *Auditor) Start(ctx context.Context) error {
 		case <-time.After(time.Second):
 		}
 	}
-	for {
+	for owed := time.Duration(0); ctx.Err() == nil; {
 		began := a.Now()
 		if err := a.auditChanged(ctx); err != nil && ctx.Err() == nil {
 			a.Log.Error(err, "auditing stored VMs; the next round repeats it")
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(pauseAfter(a.Now().Sub(began))):
-		}
+		owed = a.pause(ctx, pauseAfter(a.Now().Sub(began))+owed, owed == 0)
 	}
+	return nil
 }
 
 // pauseAfter returns the time from the end of a round to the next one.
 func pauseAfter(took time.Duration) time.Duration { return max(interval, share*took) }
+
+// pause waits for a time. If it may be cut, it ends when the policies in force differ from those of the last round and have not changed for an interval, so that
+// an administrator who has changed policies does not wait for a long pause. It returns the time that it did not wait, which the next pause adds: policies that
+// change all the time, as with params of tenants, do not make more rounds.
+func (a *Auditor) pause(ctx context.Context, wait time.Duration, cut bool) (owed time.Duration) {
+	policies, unchanged := a.policies, time.Duration(0)
+	for wait > 0 {
+		step := min(look, wait)
+		select {
+		case <-ctx.Done():
+			return 0
+		case <-time.After(step):
+		}
+		wait, unchanged = wait-step, unchanged+step
+		now, err := a.Reviewer.CurrentPolicies()
+		switch {
+		case err != nil:
+		case !slices.Equal(now, policies):
+			policies, unchanged = now, 0
+		case cut && unchanged >= interval && !slices.Equal(policies, a.policies):
+			return wait
+		}
+	}
+	return 0
+}
 
 // auditChanged runs one round. It continues with the next namespace after an error, and returns all errors.
 func (a *Auditor) auditChanged(ctx context.Context) error {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -275,6 +276,51 @@ func TestPauses(t *testing.T) {
 		if got := pauseAfter(took); got != want {
 			t.Errorf("after a round of %s, a pause of %s", took, got)
 		}
+	}
+}
+
+// TestPauseAfterChangedPolicies: a long pause ends ten seconds after the last change of policies, and only once, because the next pause adds what was cut.
+func TestPauseAfterChangedPolicies(t *testing.T) {
+	t.Parallel()
+	before, after := []*policy.Policy{{Name: "a"}}, []*policy.Policy{{Name: "a"}}
+	const long = time.Minute * 5
+	for why, test := range map[string]struct {
+		wait time.Duration
+		cut  bool
+		// changed are the times at which the policies change, from one value to the other and back.
+		changed []time.Duration
+		// waited is how long the pause takes, give or take a look.
+		waited time.Duration
+	}{
+		"no change":                        {long, true, nil, long},
+		"a change":                         {long, true, []time.Duration{time.Second * 30}, time.Second * 40},
+		"a change during the round":        {long, true, []time.Duration{0}, interval},
+		"several changes":                  {long, true, []time.Duration{1 * time.Second, 8 * time.Second, 16 * time.Second}, time.Second * 26},
+		"a change that is taken back":      {long, true, []time.Duration{1 * time.Second, 8 * time.Second}, long},
+		"a change at the end of the pause": {time.Second * 12, true, []time.Duration{5 * time.Second}, time.Second * 12},
+		"the last pause was cut":           {long, false, []time.Duration{time.Second * 30}, long},
+	} {
+		t.Run(why, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				a := &Auditor{policies: before, Now: time.Now, Reviewer: review.Reviewer{Policies: func() ([]*policy.Policy, error) {
+					now := before
+					for i, at := range test.changed {
+						if time.Since(began) >= at && i%2 == 0 {
+							now = after
+						} else if time.Since(began) >= at {
+							now = before
+						}
+					}
+					return now, nil
+				}}}
+				owed := a.pause(t.Context(), test.wait, test.cut)
+				waited := time.Since(began)
+				if late := waited - test.waited; late < 0 || late > look || waited+owed != test.wait {
+					t.Errorf("waited %s, want %s; owed %s of %s", waited, test.waited, owed, test.wait)
+				}
+			})
+		})
 	}
 }
 

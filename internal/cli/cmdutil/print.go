@@ -99,7 +99,8 @@ func (o *Printer) printDocument(raw []byte, title string) (err error) {
 	case o.Output == "json":
 		var indented bytes.Buffer
 		if err = json.Indent(&indented, raw, "", "  "); err == nil {
-			_, err = fmt.Fprintln(o.Out, indented.String())
+			indented.WriteByte('\n')
+			_, err = indented.WriteTo(o.Out)
 		}
 	default:
 		if raw, err = yaml.JSONToYAML(raw); err == nil {
