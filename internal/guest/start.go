@@ -14,6 +14,7 @@ import (
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/render"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -126,6 +127,9 @@ func (g *Guest) attemptStart(ctx context.Context) (startedGuest, error) {
 		return startedGuest{}, NotBindable(errs)
 	}
 	m := render.Machine{VMI: vmi, Host: host, Bindings: bound.Bindings}
+	if err := backend.CheckUnboundMemory(vmi, host, m.Bindings); err != nil {
+		return startedGuest{}, NotBindable(field.ErrorList{err})
+	}
 	facts := render.Report(vmi, render.Facts(m))
 	g.Channel.Report(func(status *v1alpha1.GuestPodStatus) { status.Facts = facts })
 	if pod, err = g.Channel.awaitPod(ctx, func(pod *v1alpha1.GuestPod) bool { return pod.Spec.Hardware != nil }); err != nil {

@@ -72,7 +72,8 @@ func (p *Pod) bindResources(ctx context.Context, vmi *v1.VirtualMachineInstance)
 		Volumes: volumes, NICs: nics, HostDevs: devices, Kernel: boot.kernel, Initrd: boot.initrd, FirmwareFiles: firmware, ACPITables: tables,
 		NVRAM: nvram, NVRAMFormat: variableFormat(nvram), TPMState: tpm, TPMEncrypted: key != nil,
 		VNC: filepath.Join(folder, "vnc.sock"), Serial: filepath.Join(folder, "serial.sock"),
-		Channels: map[string]string{abi.GuestAgent: filepath.Join(folder, "agent.sock")}, // libvirt's own path may be too long
+		Channels:        map[string]string{abi.GuestAgent: filepath.Join(folder, "agent.sock")}, // libvirt's own path may be too long
+		NoMemoryBinding: true,
 	}}
 	if logs := vmi.Spec.Domain.Devices.LogSerialConsole; logs == nil || *logs {
 		bound.SerialLog = p.Console()

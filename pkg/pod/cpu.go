@@ -14,11 +14,6 @@ import (
 // KubeVirt: WithoutDedicatedCPU and WithCPUPinning of virt-controller's renderresources.go, v1.9.
 
 var cpuEffects = []Effect{
-	{"domain.cpu.numa.guestMappingPassthrough", Refused,
-		"binds memory to NUMA nodes of the host, which the seccomp profile of pods forbids: remove it, or use annotation kilnvm.io/numa-cells",
-		func(g guest) []*field.Path {
-			return pathIf(g.domain.Child("cpu", "numa", "guestMappingPassthrough"), vm.MirrorsNUMA(g.spec.Domain.CPU))
-		}},
 	{"domain.cpu.realtime", Refused, "needs the capability SYS_NICE, which restricted pods have not: remove it, or let the guest run on a bare machine",
 		func(g guest) []*field.Path {
 			cpu := g.spec.Domain.CPU

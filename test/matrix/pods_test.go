@@ -59,7 +59,7 @@ func everyPairInPods(t *testing.T, set samples.Set) {
 			}
 		}
 	}
-	if started == 0 || set.Published() && (refused == 0 || !refusing["cx1.medium"] || !refusing["rt1.medium"]) {
+	if started == 0 || set.Published() && (refused == 0 || refusing["cx1.medium"] || !refusing["rt1.medium"]) {
 		t.Errorf("%d started, %d refused", started, refused)
 	}
 	t.Logf("%d sizes x %d preferences x %d guests: pods start %d, and admission refuses %d that are admitted elsewhere",

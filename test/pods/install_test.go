@@ -2,6 +2,7 @@ package pods
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -65,6 +66,11 @@ func runAll(m *testing.M) (code int, err error) {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
+	giveBack, err := reservePages()
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, giveBack()) }()
 	if shared, err = node.Run(ctx, node.Options{Restart: os.Getenv("NIGHTLY") != "", Kubelet: kubelet}); err != nil {
 		return 0, err
 	}

@@ -38,6 +38,34 @@ func TestTooLarge(t *testing.T) {
 	if synchronized := n.kubectl("get", "vmi", "other", "-o", `jsonpath={.status.conditions[?(@.type=="Synchronized")].status}`); synchronized != "True" {
 		n.Errorf("condition Synchronized of a guest that waited and runs is '%s'", synchronized)
 	}
+	n.kubectl("patch", "vm", "other", "--type=merge", "-p", `{"spec": {"runStrategy": "Halted"}}`)
+	t.Run("guestMappingPassthrough", func(t *testing.T) { n.mirrored(t) })
+}
+
+// mirrored starts a guest with the NUMA node of its CPU, and with its memory in huge pages of that node, although its pod may not bind memory to NUMA nodes.
+func (n *tenant) mirrored(t *testing.T) {
+	if !havePages {
+		t.Skip("the kernel has no room for huge pages")
+	}
+	n.apply(virtualMachine("mirrored", strings.TrimSpace(only("node-2"))+`
+terminationGracePeriodSeconds: 0
+domain:
+  cpu: {cores: 1, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}}
+  memory: {guest: 64Mi, hugepages: {pageSize: 2Mi}}
+  devices: {autoattachPodInterface: false}
+`))
+	n.phase("mirrored", "Running")
+	n.alone("mirrored")
+	pid := n.process("mirrored")
+	nodes, err := filepath.Glob(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/node*", allowed(fmt.Sprintf("/proc/%d/status", pid)).List()[0]))
+	if err != nil || len(nodes) != 1 {
+		t.Fatal(nodes, err)
+	}
+	pages, err := hugePages(pid)
+	near := strings.TrimPrefix(filepath.Base(nodes[0]), "node")
+	if err != nil || len(pages) != 1 || pages[near] != 32 {
+		t.Errorf("huge pages by NUMA node: %v, want 32 of node %s: %v", pages, near, err)
+	}
 }
 
 // alone compares the CPUs of a guest that has a CPU of its own with the CPUs of the node's other containers.

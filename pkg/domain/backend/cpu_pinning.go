@@ -39,6 +39,10 @@ func (h *host) choosePinning() *pinning {
 	}
 	p := &pinning{}
 	if nodes := h.guestNUMANodes(); h.mirrorsNUMA() && len(nodes) > 0 {
+		if err := CheckUnboundMemory(h.VMI, h.Host, h.Bindings); err != nil {
+			h.addError(err)
+			return nil
+		}
 		if p.nodes, p.vcpus = h.mirrorNUMANodes(nodes, hostNodes); p.nodes == nil {
 			return nil
 		}

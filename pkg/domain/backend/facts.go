@@ -67,6 +67,8 @@ type Bindings struct {
 	Channels  map[string]string `json:"channels,omitempty"`
 	// CPUs are the dedicated CPUs, in the host's numbering: those that the node assigned to the VMI, or all that are free.
 	CPUs []int `json:"cpus,omitempty"`
+	// NoMemoryBinding is true if QEMU may not bind memory to NUMA nodes of the host, as in a pod, whose seccomp profile forbids mbind(2).
+	NoMemoryBinding bool `json:"noMemoryBinding,omitempty"`
 	// TPMEncrypted is true when the state of the TPM is encrypted; the host has the passphrase.
 	TPMEncrypted bool `json:"tpmEncrypted,omitempty"`
 	// ACPITables maps slic and msdm to paths of files.

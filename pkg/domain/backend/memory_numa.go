@@ -8,8 +8,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/internal/vm"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/cpuset"
+	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -36,7 +38,7 @@ func (h *host) guestNUMANodes() []guestNode {
 	for _, cell := range h.Frontend.CPU.Numa.Cell {
 		cpus, err := cpuset.Parse(cell.CPUs)
 		if err != nil {
-			h.addError(field.InternalError(h.numaPath(), err))
+			h.addError(field.InternalError(numaPath, err))
 			return nil
 		}
 		later := func(id int) bool { return id >= h.startingCPUs() }
@@ -45,9 +47,8 @@ func (h *host) guestNUMANodes() []guestNode {
 	return nodes
 }
 
-func (h *host) numaPath() *field.Path {
-	return h.domain.Child("cpu", "numa", "guestMappingPassthrough")
-}
+// numaPath is the path of the field that mirrors NUMA nodes.
+var numaPath = domainPath.Child("cpu", "numa", "guestMappingPassthrough")
 
 // mirrorNUMANodes finds a NUMA node of the host for each of the guest's and takes the CPUs there. It returns the IDs in the guest's order, and the CPU of
 // each vCPU. Of the nodes that fit it prefers those with the VMI's devices, then those with the most CPUs, as stage 2 does at the first boot
@@ -64,7 +65,7 @@ func (h *host) mirrorNUMANodes(nodes []guestNode, hostNodes []*hostNode) (ids, v
 		found = h.matchNUMANodes(nodes, hostNodes)
 	}
 	if found == nil {
-		h.addError(field.Forbidden(h.numaPath(), fmt.Sprintf("the guest's NUMA nodes (%s) do not fit the NUMA nodes of %s (%s); run the VMI on a host where they fit",
+		h.addError(field.Forbidden(numaPath, fmt.Sprintf("the guest's NUMA nodes (%s) do not fit the NUMA nodes of %s (%s); run the VMI on a host where they fit",
 			describeGuestNodes(nodes), h.nodeName(), describeHostNodes(hostNodes))))
 		return nil, nil
 	}
@@ -105,6 +106,22 @@ func (h *host) fitsMemory(node guestNode, r *hostNode) bool {
 	return size == 0 || len(r.pages) == 0 || r.pages[size]*size >= node.memoryKiB
 }
 
+// CheckUnboundMemory returns an error for a VMI that mirrors NUMA nodes if its CPUs are on several of the host and QEMU may not bind memory to them: the memory
+// of a NUMA node of the guest could be on any of the host. On one NUMA node no binding is necessary, because Linux takes memory from the NUMA node of the CPU
+// that asks for it. Kubelet's memory manager (memoryManagerPolicy: Static) permits no other.
+// A launcher must call it before the first boot, which records the number of NUMA nodes of the guest.
+func CheckUnboundMemory(vmi *v1.VirtualMachineInstance, host Capabilities, bindings Bindings) *field.Error {
+	if !bindings.NoMemoryBinding || !vm.MirrorsNUMA(vmi.Spec.Domain.CPU) {
+		return nil
+	}
+	nodes := NUMANodes(host, bindings)
+	if len(nodes) <= 1 {
+		return nil
+	}
+	return field.Forbidden(numaPath, fmt.Sprintf("the CPUs of the pod are on %d NUMA nodes of the host, and a pod may not bind memory to them: "+
+		"run it where the kubelet takes the CPUs of a pod from one NUMA node (topologyManagerPolicy: single-numa-node), or use a smaller instancetype", len(nodes)))
+}
+
 // describeGuestNodes lists the guest's NUMA nodes for an error.
 func describeGuestNodes(nodes []guestNode) string {
 	var words []string
@@ -117,7 +134,7 @@ func describeGuestNodes(nodes []guestNode) string {
 // numaTune binds the memory of each NUMA node of the guest to its node of the host, in mode strict as in KubeVirt. A VMI with dedicated CPUs and
 // without guestMappingPassthrough gets hostProfile.numa.mode on the nodes of its CPUs.
 func (h *host) numaTune() *libvirtxml.DomainNUMATune {
-	if h.pins == nil {
+	if h.pins == nil || h.Bindings.NoMemoryBinding {
 		return nil
 	}
 	if len(h.pins.nodes) == 0 {

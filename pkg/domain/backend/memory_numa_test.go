@@ -2,6 +2,7 @@ package backend_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -131,6 +132,36 @@ func TestNUMANodesThatDoNotFit(t *testing.T) {
 			m.Frozen = record
 			refusal(t, m, "FieldValueForbidden spec.domain.cpu.numa.guestMappingPassthrough", c.words)
 		})
+	}
+}
+
+// TestMirroredNUMANodesInAPod: QEMU in a pod may not bind memory, so the guest has one NUMA node on the NUMA node of the pod's CPUs, and is refused with CPUs of
+// several.
+func TestMirroredNUMANodesInAPod(t *testing.T) {
+	t.Parallel()
+	m := backends.OnHost(backends.Machine(t, mirroring("cores: 2, threads: 2", "1Gi")), backends.TwoNodes)
+	m.Bindings.NoMemoryBinding = true
+	m.Bindings.CPUs = []int{2, 3, 6, 7} // of the second node
+	dom := rendered(t, m)
+	if dom.NUMATune != nil {
+		t.Errorf("memory is bound: %+v", dom.NUMATune)
+	}
+	same(t, "nodes", `<cpu><numa><cell id="0" cpus="0-3" memory="1048576" unit="KiB"></cell></numa></cpu>`,
+		partXML(t, libvirtxml.Domain{CPU: &libvirtxml.DomainCPU{Numa: dom.CPU.Numa}}))
+	same(t, "memoryBacking", `<memoryBacking><hugepages><page size="2048" unit="KiB" nodeset="0"></page></hugepages><allocation mode="immediate"></allocation>`+
+		`</memoryBacking>`, partXML(t, libvirtxml.Domain{MemoryBacking: dom.MemoryBacking}))
+
+	m.Bindings.CPUs = []int{0, 1, 2, 3} // two of each node
+	const why = "the CPUs of the pod are on 2 NUMA nodes of the host, and a pod may not bind memory to them"
+	refusal(t, m, "FieldValueForbidden spec.domain.cpu.numa.guestMappingPassthrough", why)
+	if err := backend.CheckUnboundMemory(m.VMI, m.Host, m.Bindings); err == nil || !strings.Contains(err.Detail, why) {
+		t.Errorf("before the first boot: %v", err)
+	}
+	for _, other := range []string{"cpu: {cores: 4, dedicatedCpuPlacement: true}, memory: {guest: 1Gi}", "cpu: {cores: 4}, memory: {guest: 1Gi}"} {
+		m.VMI = backends.Machine(t, "{architecture: amd64, domain: {"+other+", devices: {}}}").VMI
+		if err := backend.CheckUnboundMemory(m.VMI, m.Host, m.Bindings); err != nil {
+			t.Errorf("%s: %v", other, err)
+		}
 	}
 }
 
