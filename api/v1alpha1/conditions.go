@@ -210,6 +210,12 @@ const (
 	ReasonFailedPin = "FailedPin"
 	// ReasonWouldBeRefused is the reason of the event on a VM that KubeVirt runs and that admission would refuse. AnnotationRefused is on the VM.
 	ReasonWouldBeRefused = "WouldBeRefused"
+	// ReasonFailedDataVolumeCreate means that a DataVolume of spec.dataVolumeTemplates cannot be made.
+	ReasonFailedDataVolumeCreate = "FailedDataVolumeCreate"
+	// ReasonUnauthorizedDataVolumeCreate means that the ServiceAccount of the VM may not clone the source of a DataVolume.
+	ReasonUnauthorizedDataVolumeCreate = "UnauthorizedDataVolumeCreate"
+	// ReasonSuccessfulDataVolumeCreate is the reason of the event after a DataVolume was created.
+	ReasonSuccessfulDataVolumeCreate = "SuccessfulDataVolumeCreate"
 	// ReasonSuccessfulCreate is the reason of the event after a VMI was created.
 	ReasonSuccessfulCreate = "SuccessfulCreate"
 	// ReasonSuccessfulDelete is the reason of the event after a VMI was deleted.

@@ -185,7 +185,8 @@ func (o options) newVMController(engine *command.Engine) *lifecycle.Controller {
 	return &lifecycle.Controller{
 		Client: engine.GetClient(), Live: engine.Live, Resolver: engine.Resolver, Configuration: engine.Configuration.Now,
 		Events: engine.GetEventRecorder("kiln"), Now: time.Now,
-		Finalizers: o.guests.vmiFinalizers(),
+		Finalizers:       o.guests.vmiFinalizers(),
+		MakesDataVolumes: o.guests.runtime == runtimePod,
 	}
 }
 

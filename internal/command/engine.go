@@ -25,6 +25,7 @@ import (
 	clone "kubevirt.io/api/clone/v1beta1"
 	v1 "kubevirt.io/api/core/v1"
 	snapshot "kubevirt.io/api/snapshot/v1beta1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -84,7 +85,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return all, errors.Join(admissionv1.AddToScheme(all), authenticationv1.AddToScheme(all), authorizationv1.AddToScheme(all), appsv1.AddToScheme(all),
 		rbacv1.AddToScheme(all),
 		corev1.AddToScheme(all), storagev1.AddToScheme(all), v1.AddToScheme(all), snapshot.AddToScheme(all), clone.AddToScheme(all), v1alpha1.AddToScheme(all),
-		openreports.Install(all))
+		openreports.Install(all), cdi.AddToScheme(all))
 }
 
 // guestPods are the labels of the pods of guests, as in KubeVirt. The cache leaves out all other pods.

@@ -2,6 +2,7 @@ package command
 
 import (
 	"maps"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 	v1 "kubevirt.io/api/core/v1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 )
 
 // TestCachedNamespaces: a cache keeps what selectors and policies read of a namespace, and not the copies of the object in its metadata.
@@ -53,8 +55,12 @@ func TestSlim(t *testing.T) {
 	vm := &v1.VirtualMachine{ObjectMeta: meta(foreign), Spec: spec(), Status: v1.VirtualMachineStatus{Ready: true}}
 	vm.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
 	vm.Spec.Template = &v1.VirtualMachineInstanceTemplateSpec{ObjectMeta: meta(foreign), Spec: v1.VirtualMachineInstanceSpec{Hostname: "shop"}}
-	vm.Spec.DataVolumeTemplates = []v1.DataVolumeTemplateSpec{{}}
+	for range mostTemplates + 1 {
+		vm.Spec.DataVolumeTemplates = append(vm.Spec.DataVolumeTemplates, v1.DataVolumeTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Name: "root", Annotations: foreign}, Spec: cdi.DataVolumeSpec{Source: &cdi.DataVolumeSource{}}})
+	}
 	wantVM := &v1.VirtualMachine{ObjectMeta: meta(nil), Spec: spec(), Status: v1.VirtualMachineStatus{Ready: true}}
+	wantVM.Spec.DataVolumeTemplates = slices.Repeat([]v1.DataVolumeTemplateSpec{{ObjectMeta: metav1.ObjectMeta{Name: "root"}}}, mostTemplates)
 	wantVM.Spec.Template = &v1.VirtualMachineInstanceTemplateSpec{ObjectMeta: meta(nil)}
 	vmi := &v1.VirtualMachineInstance{ObjectMeta: meta(foreign), Spec: v1.VirtualMachineInstanceSpec{Hostname: "shop"}, Status: status}
 	memory := resource.MustParse("1Gi")
@@ -78,6 +84,10 @@ func TestSlim(t *testing.T) {
 	wantStarts := &v1alpha1.GuestPod{Spec: v1alpha1.GuestPodSpec{Hardware: &v1alpha1.GuestPodHardware{Digest: "d"}}}
 	starts.Status.Agent = &v1alpha1.GuestAgent{OS: &v1alpha1.GuestOS{ID: "debian"}, Hostname: "shop", Interfaces: []v1alpha1.GuestInterface{{MAC: "m"}}}
 	wantStarts.Status.Agent = &v1alpha1.GuestAgent{OS: &v1alpha1.GuestOS{ID: "debian"}, Interfaces: []v1alpha1.GuestInterface{{MAC: "m"}}}
+	owners := []metav1.OwnerReference{{Kind: "ConfigMap", Name: "c"}, {Kind: "DataVolume", Name: "root", Controller: new(true)}}
+	owned := metav1.ObjectMeta{Name: "root", OwnerReferences: owners, Finalizers: []string{"f"}, Annotations: foreign}
+	wantOwned := metav1.ObjectMeta{Name: "root", OwnerReferences: owners[1:]}
+	claim := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "PersistentVolumeClaim", APIVersion: "v1"}, ObjectMeta: owned}
 	labelled := &metav1.PartialObjectMetadata{ObjectMeta: meta(foreign)}
 	for _, test := range []struct{ from, want any }{
 		{pod, wantPod}, {node, wantNode}, {waits, waits.DeepCopy()}, {starts, wantStarts},
@@ -87,6 +97,13 @@ func TestSlim(t *testing.T) {
 			&v1.VirtualMachineInstance{ObjectMeta: meta(map[string]string{v1alpha1.AnnotationFrontend: ""}),
 				Status: v1.VirtualMachineInstanceStatus{VolumeStatus: []v1.VolumeStatus{{Name: "data", Target: "sda"}}}}},
 		{labelled, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"team": "a"}}}},
+		{claim, &metav1.PartialObjectMetadata{TypeMeta: claim.TypeMeta, ObjectMeta: wantOwned}},
+		{&metav1.PartialObjectMetadata{ObjectMeta: owned}, &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "root"}}},
+		{&cdi.DataVolume{ObjectMeta: owned, Spec: cdi.DataVolumeSpec{Checkpoints: make([]cdi.DataVolumeCheckpoint, 9)},
+			Status: cdi.DataVolumeStatus{Phase: cdi.Pending, Progress: "1%", Conditions: []cdi.DataVolumeCondition{{Type: cdi.DataVolumeReady},
+				{Type: cdi.DataVolumeBound, Status: corev1.ConditionFalse, Reason: "r", Message: "m", LastHeartbeatTime: metav1.Now(), LastTransitionTime: metav1.Now()}}}},
+			&cdi.DataVolume{ObjectMeta: wantOwned, Status: cdi.DataVolumeStatus{Phase: cdi.Pending, Conditions: []cdi.DataVolumeCondition{
+				{Type: cdi.DataVolumeBound, Status: corev1.ConditionFalse, Reason: "r", Message: "m"}}}}},
 		{&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: maps.Clone(foreign), ManagedFields: vm.ManagedFields}},
 			&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: foreign}}},
 	} {

@@ -17,6 +17,7 @@ import (
 	clone "kubevirt.io/api/clone/v1beta1"
 	v1 "kubevirt.io/api/core/v1"
 	snapshot "kubevirt.io/api/snapshot/v1beta1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
@@ -56,8 +57,14 @@ func Slim(object any) (any, error) {
 		if slices.Contains(catalogKinds, of.GetKind()) {
 			slimCatalog(of)
 		}
-	case *metav1.PartialObjectMetadata: // only names and labels are read; namespaces have slimNamespace
+	case *cdi.DataVolume:
+		slimDataVolume(of)
+	case *metav1.PartialObjectMetadata: // only names and labels are read, and the controllers of claims; namespaces have slimNamespace
+		controller := controllerOf(of)
 		of.ManagedFields, of.Annotations, of.OwnerReferences, of.Finalizers = nil, nil, nil, nil
+		if of.Kind == "PersistentVolumeClaim" {
+			of.OwnerReferences = controller
+		}
 		keepShortest(of.Labels, mostLabels)
 	default: // other kinds lose only managedFields, because the rotation of certificates updates whole objects
 		return cache.TransformStripManagedFields()(object)
@@ -65,12 +72,20 @@ func Slim(object any) (any, error) {
 	return object, nil
 }
 
-// slimVM keeps the run strategy and the matchers of the spec, and the metadata of the template, by which presets and profiles select.
+// mostTemplates is how many dataVolumeTemplates of a VM a cache keeps. Admission refuses more.
+const mostTemplates = 64
+
+// slimVM keeps the run strategy, the matchers and the names of dataVolumeTemplates of the spec, and the metadata of the template, by which presets and
+// profiles select.
 func slimVM(vm *v1.VirtualMachine) {
 	slimMeta(&vm.ObjectMeta)
 	spec := v1.VirtualMachineSpec{
 		Running:     vm.Spec.Running, //nolint:staticcheck // 'running' counts
 		RunStrategy: vm.Spec.RunStrategy, Instancetype: vm.Spec.Instancetype, Preference: vm.Spec.Preference,
+	}
+	for i := range vm.Spec.DataVolumeTemplates[:min(len(vm.Spec.DataVolumeTemplates), mostTemplates)] {
+		name := metav1.ObjectMeta{Name: vm.Spec.DataVolumeTemplates[i].Name}
+		spec.DataVolumeTemplates = append(spec.DataVolumeTemplates, v1.DataVolumeTemplateSpec{ObjectMeta: name})
 	}
 	if template := vm.Spec.Template; template != nil {
 		slimMeta(&template.ObjectMeta)
@@ -127,6 +142,27 @@ func slimContent(of *snapshot.VirtualMachineSnapshotContent) {
 		kept.Status.InstancetypeRef, kept.Status.PreferenceRef = vm.Status.InstancetypeRef, vm.Status.PreferenceRef
 		of.Spec.Source.VirtualMachine = &kept
 	}
+}
+
+// slimDataVolume keeps the controller, the phase and the conditions of a DataVolume, without their times, which change with each look of CDI.
+func slimDataVolume(volume *cdi.DataVolume) {
+	var conditions []cdi.DataVolumeCondition
+	for _, c := range volume.Status.Conditions {
+		if c.Type == cdi.DataVolumeBound || c.Type == cdi.DataVolumeRunning {
+			conditions = append(conditions, cdi.DataVolumeCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, Message: c.Message})
+		}
+	}
+	volume.OwnerReferences = controllerOf(volume)
+	volume.ManagedFields, volume.Annotations, volume.Labels, volume.Finalizers = nil, nil, nil, nil
+	volume.Spec, volume.Status = cdi.DataVolumeSpec{}, cdi.DataVolumeStatus{Phase: volume.Status.Phase, Conditions: conditions}
+}
+
+// controllerOf returns the owner reference of an object's controller, if it has one.
+func controllerOf(object metav1.Object) []metav1.OwnerReference {
+	if controller := metav1.GetControllerOf(object); controller != nil {
+		return []metav1.OwnerReference{*controller}
+	}
+	return nil
 }
 
 // slimPod keeps the node and the status of the pod of a guest.

@@ -29,6 +29,8 @@ func (s *state) nextConditions() []v1.VirtualMachineCondition {
 		ready.Reason, ready.Message = end.Reason, end.Message
 	} else if s.failure != nil {
 		ready.Reason, ready.Message = s.failure.reason, s.failure.message
+	} else if s.vmi == nil && s.awaitedVolume != nil {
+		ready.Reason, ready.Message = s.awaitedVolume.Reason, condition.Message(s.awaitedVolume.Message)
 	}
 	var copied []v1.VirtualMachineCondition
 	if s.vmi != nil {

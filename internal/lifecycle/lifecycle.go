@@ -46,6 +46,8 @@ type Controller struct {
 	KubeVirt KubeVirt
 	// Namespaces are the namespaces whose VMs are reconciled; nil for all.
 	Namespaces *enforcement.Namespaces
+	// MakesDataVolumes is set if guests run in pods, which use claims: then DataVolumes are made of spec.dataVolumeTemplates. A bare machine uses none.
+	MakesDataVolumes bool
 
 	unpinned    unpinnedVMs
 	ownWrites   ownwrite.Memo
@@ -54,6 +56,9 @@ type Controller struct {
 	lostPinsReported sync.Map
 	// waitingForWebhooks are the VMs that wait for a webhook that does not answer.
 	waitingForWebhooks outage.Waiting
+	awaitedVolumes     awaitedVolumes
+	// watchesDataVolumes is set if DataVolumes are in the cache.
+	watchesDataVolumes bool
 }
 
 // workers is the number of objects that each controller reconciles at the same time. A reconcile is a few calls of the API server in a row:
@@ -87,6 +92,11 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 		return errors.Join(vms.Complete(c), c.KubeVirt.Register(mgr))
 	}
 	toVM := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &v1.VirtualMachine{}, handler.OnlyControllerOwner())
+	if c.MakesDataVolumes {
+		if err := watchVolumes(c, vms, mgr); err != nil {
+			return err
+		}
+	}
 	vms.Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(c.refusedVMs), builder.WithPredicates(QuotaFreed))
 	if err := vms.Watches(&v1.VirtualMachineInstance{}, toVM).Complete(c); err != nil {
 		return err
@@ -119,8 +129,8 @@ func (c *Controller) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.
 	return result, err
 }
 
-// reconcileVM reads VM and VMI, pins the VM, compares both if the VM was edited, applies its run strategy, and writes its status. A VM that is being deleted
-// only gets its status: the garbage collector deletes its VMI.
+// reconcileVM reads VM and VMI, pins the VM, compares both if the VM was edited, makes its DataVolumes, applies its run strategy, and writes its status. A VM
+// that is being deleted only gets its status: the garbage collector deletes its VMI and its DataVolumes.
 func (c *Controller) reconcileVM(ctx context.Context, key types.NamespacedName) (ctrl.Result, error) {
 	s, err := c.readState(ctx, key)
 	if err != nil {
@@ -132,6 +142,7 @@ func (c *Controller) reconcileVM(ctx context.Context, key types.NamespacedName) 
 		c.comparisons.forget(key)
 		c.lostPinsReported.Delete(key)
 		c.waitingForWebhooks.Forget(key)
+		c.awaitedVolumes.set(key, nil)
 		return ctrl.Result{}, nil
 	}
 	if c.ownWrites.Ahead(s.vm, s.now) {
@@ -150,6 +161,7 @@ func (c *Controller) reconcileVM(ctx context.Context, key types.NamespacedName) 
 	}
 	if s.vm.DeletionTimestamp == nil {
 		c.findPendingEdit(ctx, s)
+		volumeMaker{c, s}.makeAll(ctx)
 		c.applyRunStrategy(ctx, s)
 		c.noteWithoutEffectOfNew(ctx, s)
 	}

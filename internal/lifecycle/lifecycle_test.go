@@ -13,6 +13,8 @@ import (
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/test/slimmed"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,6 +24,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	v1 "kubevirt.io/api/core/v1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -42,12 +45,15 @@ type testCluster struct {
 	created int
 	// admit is what webhooks do to a VMI that is created; nil for nothing.
 	admit func(*v1.VirtualMachineInstance) error
+	// authorize answers SubjectAccessReviews; nil denies them.
+	authorize func(authorizationv1.SubjectAccessReviewSpec) bool
 }
 
 func newCluster(t *testing.T, objects ...client.Object) *testCluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(appsv1.AddToScheme(scheme), v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(appsv1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme), cdi.AddToScheme(scheme), corev1.AddToScheme(scheme),
+		v1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	c := &testCluster{T: t, now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
@@ -66,8 +72,12 @@ func newCluster(t *testing.T, objects ...client.Object) *testCluster {
 	return c
 }
 
-// createWithUID calls admit, and sets UID and creation time, as the API server does.
+// createWithUID answers reviews, calls admit, and sets UID and creation time, as the API server does.
 func (c *testCluster) createWithUID(ctx context.Context, to client.WithWatch, object client.Object, options ...client.CreateOption) error {
+	if review, is := object.(*authorizationv1.SubjectAccessReview); is {
+		review.Status.Allowed = c.authorize != nil && c.authorize(review.Spec)
+		return nil
+	}
 	if vmi, is := object.(*v1.VirtualMachineInstance); is && c.admit != nil {
 		if err := c.admit(vmi); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/internal/objects"
 	v1 "kubevirt.io/api/core/v1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 )
 
 // TestOnlyPatches: a controller whose cache has no templates starts a VM with its template, and does not remove the template.
@@ -14,14 +15,14 @@ func TestOnlyPatches(t *testing.T) {
 	vm.Annotations = map[string]string{"owner.example.com/note": "kept"}
 	vm.Spec.Template.ObjectMeta.Annotations = map[string]string{"owner.example.com/note": "inherited"}
 	vm.Spec.Template.Spec.Hostname = "shop"
-	vm.Spec.DataVolumeTemplates = []v1.DataVolumeTemplateSpec{{}}
+	vm.Spec.DataVolumeTemplates = []v1.DataVolumeTemplateSpec{template("root", cdi.DataVolumeSource{Blank: &cdi.DataVolumeBlankImage{}})}
 	c := newCluster(t, vm)
 	before := c.vm().Spec
 	c.reconcileRepeatedly()
 	c.setPhase(v1.Running)
 	c.reconcileRepeatedly()
 	cached, err := objects.GetOrNil(t.Context(), c.controller.Client, key, &v1.VirtualMachine{})
-	if err != nil || cached.Spec.Template.Spec.Hostname != "" || len(cached.Spec.DataVolumeTemplates) > 0 {
+	if err != nil || cached.Spec.Template.Spec.Hostname != "" || cached.Spec.DataVolumeTemplates[0].Spec.Source != nil {
 		t.Fatalf("the cache has the full VM: %+v, %v", cached.Spec, err)
 	}
 	after := c.vm()

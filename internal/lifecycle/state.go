@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/lifecycle/datavolumes"
 	"github.com/kilnvm/kiln/internal/pin"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -33,9 +34,11 @@ type state struct {
 
 	// failure is the VM's Failure condition, nil if nothing keeps the VM from its run strategy.
 	failure *failure
+	// awaitedVolume is the worst of the DataVolumes that keep the VM from its start, nil if there is none.
+	awaitedVolume *datavolumes.Verdict
 	// awaitedWebhook is the webhook that does not answer and keeps the VM from its run strategy; empty for none.
 	awaitedWebhook string
-	// vmiEvents say what this reconcile has done to the VMI. They are recorded after the events that say why.
+	// vmiEvents say what this reconcile has done to the VMI and to DataVolumes. They are recorded after the events that say why.
 	vmiEvents []guestEvent
 	// requeueAfter is the time after which the VM is reconciled again without an event, 0 if never.
 	requeueAfter time.Duration

@@ -161,6 +161,10 @@ func (s *state) printableStatus() v1.VirtualMachinePrintableStatus {
 	switch {
 	case s.vm.DeletionTimestamp != nil:
 		return v1.VirtualMachineStatusTerminating
+	case s.vmi == nil && s.awaitedVolume != nil && s.awaitedVolume.Reason == v1alpha1.ReasonFailedDataVolumeImport:
+		return v1.VirtualMachineStatusDataVolumeError
+	case s.vmi == nil && s.awaitedVolume != nil && s.awaitedVolume.Reason == v1alpha1.ReasonProvisioning: // of a halted VM, too, as KubeVirt
+		return v1.VirtualMachineStatusProvisioning
 	case s.vmi == nil && s.nextAction() != actionStart:
 		return v1.VirtualMachineStatusStopped
 	case (s.vmi == nil || s.vmi.IsFinal()) && s.remainingBackoff() > 0:

@@ -45,7 +45,7 @@ func (c *Controller) applyRunStrategy(ctx context.Context, s *state) {
 			s.setFailure(v1alpha1.ReasonNameTaken,
 				fmt.Sprintf("a virtual machine instance '%s' exists that does not belong to this virtual machine: delete it", s.vm.Name))
 		}
-		if s.failure != nil || s.retryable != nil {
+		if s.failure != nil || s.retryable != nil || s.awaitedVolume != nil {
 			return
 		}
 		if backoff := s.remainingBackoff(); backoff > 0 {
@@ -69,7 +69,7 @@ func (c *Controller) setRunStrategyAlways(ctx context.Context, s *state) error {
 	return objects.Patch(ctx, c.Client, running, s.vm)
 }
 
-// noteVMIEvent adds an event about what this reconcile has done to the VMI.
+// noteVMIEvent adds an event about what this reconcile has done to the VMI or to a DataVolume.
 func (s *state) noteVMIEvent(reason, message string) {
 	s.vmiEvents = append(s.vmiEvents, guestEvent{condition.Cause{Reason: reason, Message: message}, corev1.EventTypeNormal})
 }
