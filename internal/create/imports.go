@@ -12,8 +12,8 @@ import (
 	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 )
 
-// This file sets spec.dataVolumeTemplates, and adds a volume for each template. KubeVirt's controller creates a DataVolume from each template, and CDI
-// fills it. The VM owns the DataVolume: both are deleted together.
+// This file sets spec.dataVolumeTemplates, and adds a volume for each template. The controller, Kiln's or KubeVirt's, makes a DataVolume of each template,
+// and CDI fills it. The VM owns the DataVolume: both are deleted together.
 
 // importType is one type of --volume-import.
 type importType struct {

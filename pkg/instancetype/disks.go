@@ -11,8 +11,8 @@ import (
 // preferredDiskBlockSize, preferredDiskDedicatedIoThread, and volumes.preferredStorageClassName, which is for spec.dataVolumeTemplates of
 // a VM.
 
-// PreferVolumes fills storageClassName in pvc and storage of templates that do not set it. It changes the given templates. It is called only with
-// referencePolicy 'expand', because the spec of other VMs stays as it was written.
+// PreferVolumes fills storageClassName in pvc and storage of templates that do not set it. It changes the given templates. It is called with
+// referencePolicy 'expand', and when DataVolumes are made: the spec of other VMs stays as it was written.
 func PreferVolumes(set Set, templates []v1.DataVolumeTemplateSpec) {
 	if set.Preference == nil || set.Preference.Spec.Volumes == nil || set.Preference.Spec.Volumes.PreferredStorageClassName == "" {
 		return

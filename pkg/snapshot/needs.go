@@ -104,7 +104,7 @@ func (n *needList) addVolumes(spec *v1.VirtualMachineInstanceSpec, at *field.Pat
 }
 
 // addVolume adds the objects to which a volume refers. The claim of a DataVolume has the name of the DataVolume. It must exist even if the VM has a template
-// for the DataVolume, because Kiln does not create DataVolumes.
+// for the DataVolume: a new DataVolume would not have the content of the snapshot.
 func (n *needList) addVolume(of *v1.Volume, at *field.Path) {
 	device, own := Device{volumes, of.Name}, func(optional *bool) bool { return optional == nil || !*optional }
 	switch {

@@ -99,8 +99,8 @@ func prefixedName(target, volume string) string {
 	return strings.TrimRight(name[:validation.DNS1035LabelMaxLength-digits-1], "-.") + "-" + hex.EncodeToString(sum[:])[:digits]
 }
 
-// useVolumes replaces the volumes of a VM by the claims that a restore makes. A DataVolume becomes a PersistentVolumeClaim, and its template is removed: Kiln
-// does not create DataVolumes, and CDI would fill the claim again from the template.
+// useVolumes replaces the volumes of a VM by the claims that a restore makes. A DataVolume becomes a PersistentVolumeClaim, and its template is removed: the
+// DataVolume that would be made of the template would be another disk, and a VM that has no right to its source would not start.
 func useVolumes(vm *v1.VirtualMachine, restore *api.VirtualMachineRestore) {
 	if restore.Status == nil {
 		return

@@ -10,8 +10,7 @@ import (
 
 // Fields: dataVolumeTemplates of a VM.
 // The VM uses each of its templates, and a template gives the size and the initial content.
-// CDI creates the volumes. Kiln creates none, but judges the templates, so that a VM admitted here is one that KubeVirt and CDI
-// accept.
+// The controller makes a DataVolume of each template if guests run in pods, and CDI fills it. A VM that is admitted here is one that KubeVirt and CDI accept.
 
 var templateRules = []vmRule{
 	{dataVolumeTemplates, []Rule{

@@ -100,8 +100,8 @@ func VMWarnings(vm *v1.VirtualMachine, limits config.Limits) []Warning {
 		found.addWarning([]string{"runStrategy"},
 			"runStrategy 'WaitAsReceiver': live migration is not served; use 'Always' to start the VM, 'Halted' to stop it")
 	}
-	if len(vm.Spec.DataVolumeTemplates) > 0 {
-		found.addWarning([]string{"dataVolumeTemplates"}, "dataVolumeTemplates: Kiln creates no DataVolumes; create them beside the VM, which waits for their claims")
+	if len(vm.Spec.DataVolumeTemplates) > 0 && limits.RunsOnMachines() {
+		found.addWarning([]string{"dataVolumeTemplates"}, "dataVolumeTemplates: bare machines use no DataVolumes; describe the claims on the machine")
 	}
 	if strategy := vm.Spec.UpdateVolumesStrategy; strategy != nil && *strategy == v1.UpdateVolumesStrategyMigration {
 		found.addWarning([]string{"updateVolumesStrategy"},

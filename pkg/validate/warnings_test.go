@@ -307,13 +307,14 @@ func TestCDROMWarnings(t *testing.T) {
 }
 
 func TestVMWarnings(t *testing.T) {
+	const templated = "spec: {dataVolumeTemplates: [{metadata: {name: a}}]}"
 	for _, c := range []warningCase{
 		{"a strategy", "spec: {runStrategy: Always}", nil},
 		{"neither field", "spec: {runStrategy: null}", nil},
 		{"the field of old", "spec: {running: true, runStrategy: null}", []string{"spec.running"}},
 		{"by request", "spec: {runStrategy: Manual}", nil},
 		{"a strategy that nobody serves", "spec: {runStrategy: WaitAsReceiver}", []string{"'WaitAsReceiver'"}},
-		{"volumes that nobody makes", "spec: {dataVolumeTemplates: [{metadata: {name: a}}]}", []string{"no DataVolumes"}},
+		{"volumes that the controller makes", templated, nil},
 		{"volumes replaced at the next start", "spec: {updateVolumesStrategy: Replacement}", nil},
 		{"volumes migrated", "spec: {updateVolumesStrategy: Migration}", []string{"'Migration'"}},
 		{"no migration", "spec: {template: {spec: {evictionStrategy: None}}}", nil},
@@ -327,6 +328,11 @@ func TestVMWarnings(t *testing.T) {
 		t.Run(c.why, func(t *testing.T) {
 			c.check(t, sentences(validate.VMWarnings(object[v1.VirtualMachine](t, legalVM, c.object), config.Default().Limits)))
 		})
+	}
+	for runtime, warnings := range map[config.Runtime][]string{config.RuntimePod: nil, config.RuntimeNode: {"bare machines use no DataVolumes"}} {
+		limits := config.Default().Limits
+		limits.Runtime = runtime
+		warningCase{string(runtime), templated, warnings}.check(t, sentences(validate.VMWarnings(object[v1.VirtualMachine](t, legalVM, templated), limits)))
 	}
 }
 

@@ -17,7 +17,6 @@ const (
 	reasonClaimDeleted  = "claim-deleted"
 	reasonClaimLost     = "claim-lost"
 	reasonClaimUnbound  = "claim-unbound"
-	reasonNobodyFills   = "nobody-fills"
 	reasonImportFails   = "import-fails"
 	reasonImporting     = "importing"
 	reasonUploadAwaited = "upload-awaited"
@@ -120,7 +119,8 @@ func filledBy(claim *corev1.PersistentVolumeClaim, dataVolume *cdi.DataVolume) b
 	return len(claim.OwnerReferences) == 0 || slices.ContainsFunc(claim.OwnerReferences, ownedBy(dataVolume.UID))
 }
 
-// eventsOfDataVolumes are the reasons with which virt-controller says that it could not create a DataVolume.
+// eventsOfDataVolumes are the reasons with which virt-controller, in events, and Kiln's controller, in condition Failure, say that they could not create a
+// DataVolume.
 var eventsOfDataVolumes = []string{"FailedDataVolumeCreate", "UnauthorizedDataVolumeCreate"}
 
 // missingClaim finds why a claim does not exist.
@@ -130,8 +130,12 @@ func (o Objects) missingClaim(name string) finding {
 		return f.withState(Failed, reasonClaimMissing, "it does not exist")
 	}
 	f.object = object{"DataVolume", name}
-	if o.Runtime == RuntimeKiln {
-		return f.withState(Failed, reasonNobodyFills, "it does not exist, and Kiln makes no DataVolumes of spec.dataVolumeTemplates")
+	if failure := o.failureOfVM(); failure != nil && slices.Contains(eventsOfDataVolumes, failure.Reason) {
+		f.object = object{"VirtualMachine", o.Name}
+		return f.withState(Failed, failure.Reason, failure.Message)
+	}
+	if o.Runtime == RuntimeKiln { // its events may be older than the right that they miss
+		return f.withState(Waiting, reasonDataVolume, o.controllerName()+" has not made it")
 	}
 	if event := o.newestEvent(o.VM.Object, eventsOfDataVolumes...); event != nil {
 		f.object = object{"VirtualMachine", o.Name}
@@ -162,7 +166,7 @@ func (o Objects) findDataVolume(dv *cdi.DataVolume) finding {
 	case cdi.Paused:
 		return f.withState(Waiting, reasonImportPaused, "it waits for its next checkpoint")
 	case cdi.WaitForFirstConsumer, cdi.PendingPopulation:
-		if o.Runtime == RuntimeKiln {
+		if o.Runtime == RuntimeKiln && dv.Status.Phase == cdi.WaitForFirstConsumer {
 			return f.withState(Failed, reasonNoConsumer, "it waits for a first consumer, and would be filled while the guest runs")
 		}
 		f.detail = "it is filled when the pod has a node"
