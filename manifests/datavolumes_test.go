@@ -32,7 +32,6 @@ func TestDataVolumes(t *testing.T) {
 	p := startPlane(t)
 	p.kubectl(t, "", "apply", "--server-side", "-k", "overlays/rotation")
 	p.kubectl(t, "", "delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "--all")
-	p.kubectl(t, "", "apply", "--server-side", "-f", "testdata/cdi")
 	p.established(t)
 	p.kubectl(t, "", "create", "namespace", "team")
 	p.kubectl(t, "", "create", "namespace", "golden")
@@ -41,21 +40,32 @@ func TestDataVolumes(t *testing.T) {
 	if err := cluster.Build(t.Context(), "..", dir, "controller"); err != nil {
 		t.Fatal(err)
 	}
-	startProcess(t, filepath.Join(dir, "controller"), "--kubeconfig", p.Users[controllerAccount], "--health-probe-bind-address", "0",
-		"--namespace", "kiln-system", "--launcher-image", "registry.example.org/kiln-launcher:v1")
-
+	start := func(t *testing.T) {
+		t.Helper()
+		startProcess(t, filepath.Join(dir, "controller"), "--kubeconfig", p.Users[controllerAccount], "--health-probe-bind-address", "0",
+			"--namespace", "kiln-system", "--launcher-image", "registry.example.org/kiln-launcher:v1")
+	}
 	const failure = `{.status.conditions[?(@.type=="Failure")].message}`
 	refused := func(when string) {
 		t.Helper()
 		eventually(t, when+", the VM says whose right is missing", func() bool {
-			said := p.jsonPath(t, "vm/a", failure)
-			return strings.Contains(said, "ServiceAccount 'team/default' may not clone PersistentVolumeClaim 'golden/image'")
+			return strings.Contains(p.jsonPath(t, "vm/a", failure), "ServiceAccount 'team/default' may not clone PersistentVolumeClaim 'golden/image'")
 		})
 		if made := p.jsonPath(t, "datavolume/root", "{.metadata.name}"); made != "" {
 			t.Errorf("%s, a DataVolume is made", when)
 		}
 	}
 	p.kubectl(t, templatedVM, "create", "-f", "-")
+	t.Run("CDI is installed later", func(t *testing.T) {
+		start(t)
+		eventually(t, "the VM says that CDI is missing", func() bool {
+			return strings.Contains(p.jsonPath(t, "vm/a", failure), "install Containerized Data Importer")
+		})
+		p.kubectl(t, "", "apply", "--server-side", "-f", "testdata/cdi")
+		p.established(t)
+		refused("without a restart of the controller")
+	})
+	start(t)
 	refused("without the right")
 	eventually(t, "an event says so", func() bool {
 		return p.kubectl(t, "", "get", "events", "-n", "team", "--field-selector", "reason=UnauthorizedDataVolumeCreate", "-o", "name") != ""

@@ -179,7 +179,7 @@ func (m volumeMaker) createVolume(ctx context.Context, key types.NamespacedName)
 	return waitingVerdict("DataVolume '%s' is new: CDI has not begun to fill it", key.Name), nil
 }
 
-// storedTemplate returns a copy of a template of the full VM, with the storage class that the preference of the VM prefers; nil if there is none of the name.
+// storedTemplate returns a copy of a template of the full VM, with the storage class that the preference of the VM prefers; nil if the VM has no such template.
 func (m volumeMaker) storedTemplate(ctx context.Context, name string) (*v1.DataVolumeTemplateSpec, error) {
 	c, s := m.Controller, m.state
 	for i := range s.vm.Spec.DataVolumeTemplates {

@@ -447,7 +447,7 @@ func TestAccountOfAClone(t *testing.T) {
 		{name: "the field before the volume", account: "runner", volumes: []v1.Volume{volume}, allowed: "mounted"},
 		{name: "not default if another is named", account: "runner", allowed: "default"},
 		{name: "an account that does not exist", account: "ghost", allowed: "ghost"},
-		{name: "a name that is none", account: "../other", allowed: "../other"},
+		{name: "a name with a path", account: "../other", allowed: "../other"},
 		{name: "a name with colons", account: "x:y", allowed: "x:y"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -34,7 +34,7 @@ type state struct {
 
 	// failure is the VM's Failure condition, nil if nothing keeps the VM from its run strategy.
 	failure *failure
-	// awaitedVolume is the worst of the DataVolumes that keep the VM from its start, nil if there is none.
+	// awaitedVolume is the worst of the DataVolumes that keep the VM from its start, nil if no DataVolume does.
 	awaitedVolume *datavolumes.Verdict
 	// awaitedWebhook is the webhook that does not answer and keeps the VM from its run strategy; empty for none.
 	awaitedWebhook string

@@ -100,7 +100,7 @@ func isOf(owner *metav1.OwnerReference, group, kind string) bool {
 	return err == nil && of.Group == group && owner.Kind == kind
 }
 
-// because returns the message of a condition, as the end of a sentence; nothing if there is none.
+// because returns the message of a condition, as the end of a sentence; empty if it has no message.
 func because(c *cdi.DataVolumeCondition) string {
 	if c == nil || c.Message == "" {
 		return ""
