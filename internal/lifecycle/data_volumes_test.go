@@ -540,6 +540,31 @@ func TestCrashAfterCreate(t *testing.T) {
 	}
 }
 
+// TestClaimThatTheCacheLacks: CDI does not fill a claim that its owner has just created.
+func TestClaimThatTheCacheLacks(t *testing.T) {
+	c := newVolumeCluster(t, newTemplatedVM(v1.RunStrategyAlways, imported("root")), existingClaim())
+	cached, stale := c.controller.Client.(client.WithWatch), true
+	c.controller.Client = interceptor.NewClient(cached, interceptor.Funcs{
+		Get: func(ctx context.Context, to client.WithWatch, k client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if _, is := object.(*metav1.PartialObjectMetadata); is && stale {
+				return apierrors.NewNotFound(corev1.Resource("persistentvolumeclaims"), k.Name)
+			}
+			return to.Get(ctx, k, object, options...)
+		},
+	})
+	result := c.reconcileOnce()
+	for range 2 {
+		result = c.reconcileOnce()
+	}
+	if c.dataVolume("root") != nil || c.vmi() != nil || result.RequeueAfter != cacheRetry {
+		t.Errorf("DataVolume %v, VMI %v, %+v", c.dataVolume("root"), c.vmi(), result)
+	}
+	stale = false
+	if c.reconcileRepeatedly(); c.dataVolume("root") != nil || c.vmi() == nil {
+		t.Errorf("DataVolume %v, VMI %v", c.dataVolume("root"), c.vmi())
+	}
+}
+
 // TestForeignDataVolumeAtCreate: somebody else makes a DataVolume of the name while this process asks for the right.
 func TestForeignDataVolumeAtCreate(t *testing.T) {
 	c := newVolumeCluster(t, newTemplatedVM(v1.RunStrategyAlways, clonedFrom("golden", "image")))
