@@ -193,6 +193,48 @@ const ConditionPinsLost = "PinsLost"
 // ReasonRevisionMissing is the reason of ConditionPinsLost.
 const ReasonRevisionMissing = "RevisionMissing"
 
+// ConditionPlaceable is on VMs whose guests run in Kiln's pods. It says whether the cluster could run the guest, before anybody asks for a start: True, False
+// with the cause and the remedy, or Unknown. It never keeps a VM from being admitted or started.
+const ConditionPlaceable = "Placeable"
+
+// Reasons of Placeable on VMs. ReasonFailedPvcNotFound, ReasonNotPlaceable and ReasonNotExplicit are reasons of False and Unknown, too.
+const (
+	// ReasonNodeFits means that a node has the labels, the devices and the size for the guest. What other pods use now is the scheduler's question.
+	ReasonNodeFits = "NodeFits"
+	// ReasonGuestRuns means that the guest runs on a node. An edit that waits for a restart is not judged before.
+	ReasonGuestRuns = "GuestRuns"
+	// ReasonNetworkNotFound means that a NetworkAttachmentDefinition does not exist.
+	ReasonNetworkNotFound = "NetworkNotFound"
+	// ReasonStorageClassNotFound means that a volume needs a StorageClass that does not exist.
+	ReasonStorageClassNotFound = "StorageClassNotFound"
+	// ReasonReferenceNotFound means that a Secret, a ConfigMap or a ServiceAccount does not exist.
+	ReasonReferenceNotFound = "ReferenceNotFound"
+	// ReasonQuotaExceeded means that a ResourceQuota of the namespace leaves too little for the pod, or demands values that the pod lacks.
+	ReasonQuotaExceeded = "QuotaExceeded"
+	// ReasonOutsideLimitRange means that a LimitRange of the namespace forbids the size of the pod.
+	ReasonOutsideLimitRange = "OutsideLimitRange"
+	// ReasonForbiddenByPodSecurity means that the level of Pod Security of the namespace forbids the pod.
+	ReasonForbiddenByPodSecurity = "ForbiddenByPodSecurity"
+	// ReasonNoNode means that the cluster has no node.
+	ReasonNoNode = "NoNode"
+	// ReasonNoNodeMatches means that no node has the labels that the guest selects, or its architecture.
+	ReasonNoNodeMatches = "NoNodeMatches"
+	// ReasonNoNodeTolerated means that the guest does not tolerate a taint of each node that has the labels.
+	ReasonNoNodeTolerated = "NoNodeTolerated"
+	// ReasonNoNodeHasDevice means that no such node has the devices that the guest requests.
+	ReasonNoNodeHasDevice = "NoNodeHasDevice"
+	// ReasonNoNodeHasHugePages means that no such node has so many huge pages.
+	ReasonNoNodeHasHugePages = "NoNodeHasHugePages"
+	// ReasonNoNodeHasRoom means that the pod is larger than each such node, even without other pods.
+	ReasonNoNodeHasRoom = "NoNodeHasRoom"
+	// ReasonNodesUnavailable is a reason of Unknown: each node for the guest is cordoned, not ready or under pressure, which may change.
+	ReasonNodesUnavailable = "NodesUnavailable"
+	// ReasonNotJudged is a reason of Unknown: another scheduler or the driver of a device decides.
+	ReasonNotJudged = "NotJudged"
+	// ReasonUnreadable is a reason of Unknown: the controller cannot read something. The message names it.
+	ReasonUnreadable = "Unreadable"
+)
+
 // Reasons of Failure on VMs, and of events on them. Except ReasonFailedPin, ReasonWouldBeRefused and the reasons about hardware they are words of KubeVirt or
 // Kubernetes.
 const (

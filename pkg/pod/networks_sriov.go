@@ -120,11 +120,15 @@ func (g guest) missingNetworks() (errs field.ErrorList) {
 			continue
 		}
 		if _, known := g.NetworkResources[n.Multus.NetworkName]; !known {
-			errs = append(errs, field.NotFound(g.path.Child("networks").Index(i).Child("multus", "networkName"), n.Multus.NetworkName))
+			at := g.path.Child("networks").Index(i).Child("multus", "networkName")
+			errs = append(errs, field.NotFound(at, n.Multus.NetworkName).WithOrigin(RuleNetworkMissing))
 		}
 	}
 	return errs
 }
+
+// RuleNetworkMissing is the origin of errors about NetworkAttachmentDefinitions that do not exist.
+const RuleNetworkMissing = "pod/network-missing"
 
 // networkVariables tell the launcher the resource of each interface with sriov.
 func (g guest) networkVariables() (list []corev1.EnvVar) {

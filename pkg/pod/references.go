@@ -22,14 +22,14 @@ type Reference struct {
 	At *field.Path
 }
 
-// ruleReferenceMissing is the origin of errors about references to objects that do not exist.
-const ruleReferenceMissing = "pod/reference-missing"
+// RuleReferenceMissing is the origin of errors about references to objects that do not exist.
+const RuleReferenceMissing = "pod/reference-missing"
 
 // Missing returns the error of a reference to an object that does not exist.
 func (r Reference) Missing() *field.Error {
 	err := field.NotFound(r.At, r.Name)
 	err.Detail = fmt.Sprintf("no %s '%.253s' in this namespace: create it", r.Kind, r.Name)
-	return err.WithOrigin(ruleReferenceMissing)
+	return err.WithOrigin(RuleReferenceMissing)
 }
 
 // References returns the Secrets, ConfigMaps and the ServiceAccount of a VMI's pod, in the order of the fields, each once. It leaves out objects that Kiln
