@@ -225,10 +225,12 @@ const (
 	ReasonNoNodeHasDevice = "NoNodeHasDevice"
 	// ReasonNoNodeHasHugePages means that no such node has so many huge pages.
 	ReasonNoNodeHasHugePages = "NoNodeHasHugePages"
-	// ReasonNoNodeHasRoom means that the pod is larger than each such node, even without other pods.
-	ReasonNoNodeHasRoom = "NoNodeHasRoom"
+	// ReasonNoNodeLargeEnough means that the pod is larger than each such node, even without other pods.
+	ReasonNoNodeLargeEnough = "NoNodeLargeEnough"
 	// ReasonNodesUnavailable is a reason of Unknown: each node for the guest is cordoned, not ready or under pressure, which may change.
 	ReasonNodesUnavailable = "NodesUnavailable"
+	// ReasonClaimAwaited is a reason of Unknown: a node fits, and a DataVolume of dataVolumeTemplates has not made its claim yet.
+	ReasonClaimAwaited = "ClaimAwaited"
 	// ReasonNotJudged is a reason of Unknown: another scheduler or the driver of a device decides.
 	ReasonNotJudged = "NotJudged"
 	// ReasonUnreadable is a reason of Unknown: the controller cannot read something. The message names it.

@@ -112,6 +112,8 @@ func runController(ctx context.Context, o options) error {
 		Params: policies.Params.Source, Exceptions: policies.Exceptions.Of, Stored: true}
 	if kubevirt {
 		policies.Changed = o.addKubeVirt(machines, stored)
+	} else {
+		machines.Placement = o.guests.newPlacement(engine, settings)
 	}
 	auditor := &policyreport.Auditor{Client: engine.GetClient(), Live: engine.Live, Reviewer: stored, Namespaces: machines.Namespaces, Now: time.Now,
 		Log: ctrl.Log.WithName("policyreport")}

@@ -7,6 +7,8 @@ import (
 
 	"github.com/kilnvm/kiln/certs"
 	"github.com/kilnvm/kiln/internal/command"
+	"github.com/kilnvm/kiln/internal/placeable/observer"
+	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/vmipod"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pod"
@@ -75,6 +77,17 @@ func (g *guests) vmiFinalizers() []string {
 		return nil
 	}
 	return []string{v1.VirtualMachineInstanceFinalizer}
+}
+
+// newPlacement returns what judges whether the cluster could run the guests of VMs; nil if guests do not run in pods.
+func (g *guests) newPlacement(engine *command.Engine, settings pod.Settings) *observer.Observer {
+	if g.runtime == runtimeNode {
+		return nil
+	}
+	return observer.New(observer.Options{
+		Cache: engine.GetClient(), Live: engine.Live, Settings: settings,
+		Reviewer: review.Reviewer{Resolver: engine.Resolver, Configuration: engine.Configuration.Now, Stored: true},
+	})
 }
 
 // registerPods adds the controller of pods if guests run in pods. namespace is the namespace of the installation.

@@ -10,6 +10,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/pod"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +37,8 @@ func Slim(object any) (any, error) {
 		slimPod(of)
 	case *corev1.Node:
 		slimNode(of)
+	case *corev1.PersistentVolumeClaim:
+		slimClaim(of)
 	case *v1alpha1.GuestPod:
 		slimGuestPod(of)
 	case *snapshot.VirtualMachineSnapshotContent: // the VM in it is read from the API server when it is restored
@@ -59,13 +62,8 @@ func Slim(object any) (any, error) {
 		}
 	case *cdi.DataVolume:
 		slimDataVolume(of)
-	case *metav1.PartialObjectMetadata: // only names and labels are read, and the controllers of claims; namespaces have slimNamespace
-		controller := controllerOf(of)
-		of.ManagedFields, of.Annotations, of.OwnerReferences, of.Finalizers = nil, nil, nil, nil
-		if of.Kind == "PersistentVolumeClaim" {
-			of.OwnerReferences = controller
-		}
-		keepShortest(of.Labels, mostLabels)
+	case *metav1.PartialObjectMetadata: // only names, labels, the controllers of claims and the resources of networks are read; namespaces have slimNamespace
+		slimMetadata(of)
 	default: // other kinds lose only managedFields, because the rotation of certificates updates whole objects
 		return cache.TransformStripManagedFields()(object)
 	}
@@ -144,6 +142,19 @@ func slimContent(of *snapshot.VirtualMachineSnapshotContent) {
 	}
 }
 
+// slimMetadata keeps the name and the labels of an object, the controller of a claim, and the annotation of a network with the resource of its devices.
+func slimMetadata(of *metav1.PartialObjectMetadata) {
+	controller, resource := controllerOf(of), of.Annotations[pod.AnnotationResource]
+	of.ManagedFields, of.Annotations, of.OwnerReferences, of.Finalizers = nil, nil, nil, nil
+	if of.Kind == "PersistentVolumeClaim" {
+		of.OwnerReferences = controller
+	}
+	if resource != "" && len(resource) <= mostResource {
+		of.Annotations = map[string]string{pod.AnnotationResource: resource}
+	}
+	keepShortest(of.Labels, mostLabels)
+}
+
 // slimDataVolume keeps the controller, the phase and the conditions of a DataVolume, without their times, which change with each look of CDI.
 func slimDataVolume(volume *cdi.DataVolume) {
 	var conditions []cdi.DataVolumeCondition
@@ -166,22 +177,32 @@ func controllerOf(object metav1.Object) []metav1.OwnerReference {
 }
 
 // slimPod keeps the node and the status of the pod of a guest.
-func slimPod(pod *corev1.Pod) {
-	pod.ManagedFields, pod.Annotations = nil, nil
-	keepShortest(pod.Labels, mostLabels)
-	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
+func slimPod(of *corev1.Pod) {
+	of.ManagedFields, of.Annotations = nil, nil
+	keepShortest(of.Labels, mostLabels)
+	of.Spec = corev1.PodSpec{NodeName: of.Spec.NodeName}
 }
 
-// slimNode keeps the labels of a node, which HostProfiles select, and what shows that it is off: its taints, and the condition Ready without its times.
+// slimNode keeps what decides whether a pod may run on a node: the labels, which HostProfiles select, too, the taints, spec.unschedulable, the condition Ready
+// without its times, and the allocatable resources. Heartbeats change none of it.
 func slimNode(node *corev1.Node) {
-	var status corev1.NodeStatus
+	status := corev1.NodeStatus{Allocatable: node.Status.Allocatable}
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
 		}
 	}
 	node.ManagedFields, node.Annotations, node.OwnerReferences, node.Status = nil, nil, nil, status
-	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints}
+	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable}
+}
+
+// slimClaim keeps what the pod of a guest depends on: modes, size, StorageClass and phase.
+func slimClaim(claim *corev1.PersistentVolumeClaim) {
+	claim.ManagedFields, claim.Annotations, claim.Labels, claim.OwnerReferences, claim.Finalizers = nil, nil, nil, nil, nil
+	spec := &claim.Spec
+	claim.Spec = corev1.PersistentVolumeClaimSpec{AccessModes: spec.AccessModes, VolumeMode: spec.VolumeMode, StorageClassName: spec.StorageClassName,
+		Resources: corev1.VolumeResourceRequirements{Requests: spec.Resources.Requests}}
+	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: claim.Status.Phase, Capacity: claim.Status.Capacity}
 }
 
 // slimGuestPod removes the domain of the hardware, which is the largest part, and the facts that it was made of. It also removes the guest's host name,
@@ -218,6 +239,8 @@ const (
 	// mostLabels is how many bytes of the labels of an object a cache keeps. 512 labels may have 190 KiB. The labels of VMs and VMIs are read from a cache to
 	// count the VMs that a profile selects.
 	mostLabels = 32 << 10
+	// mostResource is the longest name of a resource of a network that a cache keeps. Kubernetes' names of resources have at most 317 characters.
+	mostResource = 512
 )
 
 // slimMeta keeps only the annotations of Kiln and KubeVirt: their domains are kilnvm.io, kubevirt.io and its subdomains. Because a tenant may write 256 KiB

@@ -16,12 +16,12 @@ import (
 var ownConditions = []v1.VirtualMachineConditionType{
 	v1.VirtualMachineReady, v1.VirtualMachinePaused, v1.VirtualMachineFailure,
 	v1.VirtualMachineConditionType(v1.VirtualMachineInstanceSynchronized), v1.VirtualMachineRestartRequired, v1alpha1.ConditionPinsLost,
-	v1alpha1.ConditionFieldsWithoutEffect,
+	v1alpha1.ConditionFieldsWithoutEffect, v1alpha1.ConditionPlaceable,
 }
 
 // nextConditions returns the VM's conditions. Ready is always present, with the reason while it is False. Paused and Synchronized are copied from the VMI.
 // Failure says what keeps the VM from its run strategy, RestartRequired that an edit waits for a restart, PinsLost that a backup
-// lacked revisions, and FieldsWithoutEffect what the runtime ignores. Conditions of other types stay.
+// lacked revisions, FieldsWithoutEffect what the runtime ignores, and Placeable whether the cluster could run the guest. Conditions of other types stay.
 func (s *state) nextConditions() []v1.VirtualMachineCondition {
 	ready := v1.VirtualMachineCondition{Type: v1.VirtualMachineReady, Status: corev1.ConditionFalse, Reason: v1alpha1.ReasonVMINotExists,
 		Message: "there is no virtual machine instance"}
@@ -66,7 +66,7 @@ func (s *state) nextConditions() []v1.VirtualMachineCondition {
 		all = append(all, v1.VirtualMachineCondition{Type: v1alpha1.ConditionPinsLost, Status: corev1.ConditionTrue,
 			Reason: v1alpha1.ReasonRevisionMissing, Message: text})
 	}
-	return s.withTransitionTimes(append(all, s.withoutEffectConditions()...))
+	return s.withTransitionTimes(append(append(all, s.withoutEffectConditions()...), s.placeableConditions()...))
 }
 
 // reasonsWithoutGuest are reasons that condition Ready of a VM in a back-off may have and that say nothing about a guest.

@@ -13,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/outage"
 	"github.com/kilnvm/kiln/internal/ownwrite"
+	"github.com/kilnvm/kiln/internal/placeable/observer"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/revision"
 	"github.com/kilnvm/kiln/pkg/config"
@@ -48,6 +49,8 @@ type Controller struct {
 	Namespaces *enforcement.Namespaces
 	// MakesDataVolumes is set if guests run in pods, which use claims: then DataVolumes are made of spec.dataVolumeTemplates. A bare machine uses none.
 	MakesDataVolumes bool
+	// Placement judges whether the cluster could run the guests of VMs; nil if they do not run in Kiln's pods.
+	Placement *observer.Observer
 
 	unpinned    unpinnedVMs
 	ownWrites   ownwrite.Memo
@@ -97,6 +100,13 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 			return err
 		}
 	}
+	if c.Placement != nil {
+		changed, err := c.Placement.Source(mgr)
+		if err != nil {
+			return err
+		}
+		vms.WatchesRawSource(changed)
+	}
 	vms.Watches(&corev1.ResourceQuota{}, handler.EnqueueRequestsFromMapFunc(c.refusedVMs), builder.WithPredicates(QuotaFreed))
 	if err := vms.Watches(&v1.VirtualMachineInstance{}, toVM).Complete(c); err != nil {
 		return err
@@ -143,6 +153,9 @@ func (c *Controller) reconcileVM(ctx context.Context, key types.NamespacedName) 
 		c.lostPinsReported.Delete(key)
 		c.waitingForWebhooks.Forget(key)
 		c.awaitedVolumes.set(key, nil)
+		if c.Placement != nil {
+			c.Placement.Forget(key)
+		}
 		return ctrl.Result{}, nil
 	}
 	if c.ownWrites.Ahead(s.vm, s.now) {
@@ -164,6 +177,7 @@ func (c *Controller) reconcileVM(ctx context.Context, key types.NamespacedName) 
 		volumeMaker{c, s}.makeAll(ctx)
 		c.applyRunStrategy(ctx, s)
 		c.noteWithoutEffectOfNew(ctx, s)
+		s.judgePlacement(ctx, c)
 	}
 	c.noteOutage(key, s)
 	err = c.writeStatus(ctx, s)

@@ -6,6 +6,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/lifecycle/datavolumes"
 	"github.com/kilnvm/kiln/internal/pin"
+	"github.com/kilnvm/kiln/internal/placeable"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -31,6 +32,10 @@ type state struct {
 
 	// withoutEffect is the message of condition FieldsWithoutEffect, empty for none; nil if this reconcile has not looked, so that the condition stays.
 	withoutEffect *string
+
+	// placeable is the content of condition Placeable. If it is nil, keepsPlaceable reports that the condition stays.
+	placeable      *placeable.Verdict
+	keepsPlaceable bool
 
 	// failure is the VM's Failure condition, nil if nothing keeps the VM from its run strategy.
 	failure *failure

@@ -82,7 +82,7 @@ func stagesOf(of *corev1.Pod) []stage {
 			return "no node for the guest has these huge pages: " + explainLacking(left, requests, hugePages) +
 				". Reserve them on a node, or use an instancetype without huge pages"
 		}},
-		{v1alpha1.ReasonNoNodeHasRoom, holds(size), func(left []*corev1.Node) string {
+		{v1alpha1.ReasonNoNodeLargeEnough, holds(size), func(left []*corev1.Node) string {
 			return "no node for the guest is large enough, even without other pods, for " + explainLacking(left, requests, size) +
 				". Add a larger node, or use a smaller instancetype"
 		}},

@@ -20,6 +20,8 @@ type Need struct {
 	Pod *corev1.Pod
 	// Mistakes are the errors of pkg/pod, and those about other objects that do not exist.
 	Mistakes field.ErrorList
+	// Awaited are the claims that do not exist yet, and that the DataVolumes of dataVolumeTemplates are to make.
+	Awaited []string
 	// Created reports that the API server has accepted the pod: quotas, LimitRanges and Pod Security have no say any more.
 	Created bool
 }
@@ -63,7 +65,10 @@ func Judge(need Need, cluster Cluster) Verdict {
 		return no(reason, condition.Mistakes(need.Mistakes)+remedies[reason])
 	}
 	if !need.Created {
-		admitted := withDefaults(need.Pod, cluster.LimitRanges)
+		admitted := need.Pod
+		if len(cluster.LimitRanges)+len(cluster.Quotas) > 0 { // nothing else reads the defaults
+			admitted = withDefaults(admitted, cluster.LimitRanges)
+		}
 		for _, judge := range []func(*corev1.Pod, Cluster) *condition.Cause{judgeLimitRanges, judgePodSecurity, judgeQuotas} {
 			if cause := judge(admitted, cluster); cause != nil {
 				return no(cause.Reason, cause.Message)
@@ -71,7 +76,14 @@ func Judge(need Need, cluster Cluster) Verdict {
 		}
 	}
 	verdict := JudgeNodes(need.Pod, cluster.Nodes)
-	if text := unjudged(need.Pod); verdict.Status == corev1.ConditionTrue && text != "" {
+	if verdict.Status != corev1.ConditionTrue {
+		return verdict
+	}
+	if len(need.Awaited) > 0 {
+		return Unknown(v1alpha1.ReasonClaimAwaited, "a node has a place for the guest, but these PersistentVolumeClaims do not exist before the DataVolumes of "+
+			"dataVolumeTemplates have made them: "+quoteNames(need.Awaited))
+	}
+	if text := unjudged(need.Pod); text != "" {
 		return Unknown(v1alpha1.ReasonNotJudged, text)
 	}
 	return verdict

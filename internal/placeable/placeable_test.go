@@ -1,6 +1,7 @@
 package placeable
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,7 +58,7 @@ type situation struct {
 	second               string
 	quota, limits, label string
 	created              bool
-	claims               []string
+	claims, awaited      []string
 	// mistake is an error of somebody else about the guest.
 	mistake *field.Error
 	want    string
@@ -78,6 +79,8 @@ var situations = []situation{
 	// objects
 	{why: "a claim that does not exist", spec: claimed, want: v1alpha1.ReasonFailedPvcNotFound, says: []string{"'root'", "create it"}},
 	{why: "a claim that exists", spec: claimed, claims: []string{"root"}, want: fitsReason},
+	{why: "a claim that a DataVolume makes", spec: claimed, awaited: []string{"root"}, want: v1alpha1.ReasonClaimAwaited, says: []string{"'root'"}},
+	{why: "such a claim, and no node", spec: claimed, awaited: []string{"root"}, node: "none", want: v1alpha1.ReasonNoNode},
 	{why: "a network that does not exist", spec: attached, want: v1alpha1.ReasonNetworkNotFound, says: []string{`"red"`, "create the Network"}},
 	{why: "a StorageClass that does not exist", mistake: field.NotFound(field.NewPath("spec"), "fast").WithOrigin(RuleStorageClassMissing),
 		want: v1alpha1.ReasonStorageClassNotFound, says: []string{"fast"}},
@@ -174,16 +177,17 @@ var situations = []situation{
 		says: []string{"hugepages-1Gi 1Gi", "Reserve"}},
 	{why: "too many huge pages", spec: `domain: {memory: {hugepages: {pageSize: 2Mi}, guest: 2Gi}}`, want: v1alpha1.ReasonNoNodeHasHugePages},
 	{why: "enough huge pages", spec: `domain: {memory: {hugepages: {pageSize: 2Mi}, guest: 1Gi}}`, want: fitsReason},
-	{why: "too much memory", spec: `domain: {memory: {guest: 16Gi}}`, want: v1alpha1.ReasonNoNodeHasRoom, says: []string{"memory", "smaller instancetype"}},
+	{why: "too much memory", spec: `domain: {memory: {guest: 16Gi}}`, want: v1alpha1.ReasonNoNodeLargeEnough, says: []string{"memory", "smaller instancetype"}},
 	{why: "as much memory as a node has", spec: `domain: {memory: {guest: 15Gi}}`, want: fitsReason},
-	{why: "too many CPUs", spec: `domain: {cpu: {sockets: 90}}`, want: v1alpha1.ReasonNoNodeHasRoom, says: []string{"cpu 9"}},
+	{why: "too many CPUs", spec: `domain: {cpu: {sockets: 90}}`, want: v1alpha1.ReasonNoNodeLargeEnough, says: []string{"cpu 9"}},
 	{why: "as many CPUs as a node has", spec: `domain: {cpu: {sockets: 80}}`, want: fitsReason},
 	{why: "CPUs and memory on different nodes", spec: `domain: {cpu: {sockets: 80}, memory: {guest: 15Gi}}`,
-		node: `status: {allocatable: {cpu: "4"}}`, second: `status: {allocatable: {memory: 4Gi}}`, want: v1alpha1.ReasonNoNodeHasRoom, says: []string{"together"}},
-	{why: "a node without pods", node: `status: {allocatable: {pods: "0"}}`, want: v1alpha1.ReasonNoNodeHasRoom},
+		node: `status: {allocatable: {cpu: "4"}}`, second: `status: {allocatable: {memory: 4Gi}}`, want: v1alpha1.ReasonNoNodeLargeEnough,
+		says: []string{"together"}},
+	{why: "a node without pods", node: `status: {allocatable: {pods: "0"}}`, want: v1alpha1.ReasonNoNodeLargeEnough},
 	{why: "a cordoned node", node: `spec: {unschedulable: true}`, want: v1alpha1.ReasonNodesUnavailable, says: []string{"uncordon"}},
 	{why: "a cordoned node that is too small is too small", spec: `domain: {memory: {guest: 16Gi}}`, node: `spec: {unschedulable: true}`,
-		want: v1alpha1.ReasonNoNodeHasRoom},
+		want: v1alpha1.ReasonNoNodeLargeEnough},
 	{why: "a cordoned node, and another one", node: `spec: {unschedulable: true}`, second: `metadata: {name: other}`, want: fitsReason},
 	{why: "a node that is not ready", node: `status: {conditions: [{type: Ready, status: Unknown}]}`, want: v1alpha1.ReasonNodesUnavailable},
 	{why: "a node under pressure", node: `spec: {taints: [{key: node.kubernetes.io/memory-pressure, effect: NoSchedule}]}`,
@@ -204,11 +208,11 @@ func judged(t *testing.T, s situation) Verdict {
 	t.Helper()
 	in := pod.Input{VMI: &v1.VirtualMachineInstance{}, Settings: pod.Settings{Image: "launcher:1", Taps: true, LockedMemory: true}, Claims: map[string]pod.Claim{}}
 	merged(t, guest, "spec: {"+s.spec+"}", in.VMI)
-	for _, name := range s.claims {
+	for _, name := range slices.Concat(s.claims, s.awaited) {
 		in.Claims[name] = pod.Claim{}
 	}
 	made, mistakes := pod.New(in)
-	need := Need{Pod: made.Pod, Mistakes: mistakes, Created: s.created}
+	need := Need{Pod: made.Pod, Mistakes: mistakes, Created: s.created, Awaited: s.awaited}
 	if s.mistake != nil {
 		need.Mistakes = append(need.Mistakes, s.mistake)
 	}
@@ -247,7 +251,7 @@ func statusOf(reason string) corev1.ConditionStatus {
 	switch reason {
 	case v1alpha1.ReasonNodeFits, v1alpha1.ReasonGuestRuns:
 		return corev1.ConditionTrue
-	case v1alpha1.ReasonNodesUnavailable, v1alpha1.ReasonNotJudged, v1alpha1.ReasonUnreadable:
+	case v1alpha1.ReasonNodesUnavailable, v1alpha1.ReasonNotJudged, v1alpha1.ReasonClaimAwaited:
 		return corev1.ConditionUnknown
 	}
 	return corev1.ConditionFalse
@@ -272,7 +276,8 @@ func TestSituations(t *testing.T) {
 	for _, reason := range []string{v1alpha1.ReasonNodeFits, v1alpha1.ReasonFailedPvcNotFound, v1alpha1.ReasonNetworkNotFound, v1alpha1.ReasonNotPlaceable,
 		v1alpha1.ReasonStorageClassNotFound, v1alpha1.ReasonReferenceNotFound, v1alpha1.ReasonQuotaExceeded, v1alpha1.ReasonOutsideLimitRange,
 		v1alpha1.ReasonNoNode, v1alpha1.ReasonNoNodeMatches, v1alpha1.ReasonNoNodeTolerated, v1alpha1.ReasonNoNodeHasDevice, v1alpha1.ReasonNoNodeHasHugePages,
-		v1alpha1.ReasonNoNodeHasRoom, v1alpha1.ReasonNodesUnavailable, v1alpha1.ReasonNotJudged} {
+		v1alpha1.ReasonNoNodeLargeEnough, v1alpha1.ReasonNodesUnavailable, v1alpha1.ReasonNotJudged,
+		v1alpha1.ReasonClaimAwaited} {
 		if !seen[reason] {
 			t.Errorf("no situation has reason %s", reason)
 		}

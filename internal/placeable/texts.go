@@ -33,3 +33,12 @@ func listQuantities(all corev1.ResourceList, names []corev1.ResourceName) string
 	}
 	return listNames(texts)
 }
+
+// quoteNames returns names in quotes.
+func quoteNames(names []string) string {
+	var texts []string
+	for _, name := range names {
+		texts = append(texts, quote(name))
+	}
+	return listNames(texts)
+}

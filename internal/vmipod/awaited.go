@@ -39,7 +39,7 @@ type awaitedObjects struct {
 
 // mostAwaited bounds the objects that are remembered for a VMI, because a tenant may write hundreds of names. When these exist, the VMI waits for the next
 // ones.
-const mostAwaited = 16
+const mostAwaited = podinput.MostReferences
 
 // setObjects replaces the objects for which a VMI waits. Without objects it forgets the VMI.
 func (a *awaitedObjects) setObjects(vmi types.NamespacedName, objects []awaitedObject) {

@@ -13,7 +13,6 @@ import (
 	"github.com/kilnvm/kiln/internal/vmipod/podinput"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pod"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -89,15 +88,9 @@ func (e *environment) writeEvent(vmi *v1.VirtualMachineInstance, kind string, ca
 	e.Events.Eventf(vmi, nil, kind, cause.Reason, "Reconcile", "%s", condition.Note(cause.Message))
 }
 
-// isRefused reports whether only a user or an administrator can make a request succeed: quotas, LimitRanges and Pod Security answer with Forbidden, and a
-// webhook may not answer.
-func isRefused(err error) bool {
-	return outage.WebhookOf(err) != "" || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || condition.Oversized(err)
-}
-
 // refusedCreate returns the cause if a create for a VMI was refused, and the error if it failed otherwise. It notes the webhook that did not answer, if any.
 func (e *environment) refusedCreate(vmi *v1.VirtualMachineInstance, err error) (*condition.Cause, error) {
-	if isRefused(err) {
+	if podinput.IsRefused(err) {
 		e.outages.Note(client.ObjectKeyFromObject(vmi), outage.WebhookOf(err))
 		return &condition.Cause{Reason: v1alpha1.ReasonFailedCreate, Message: err.Error()}, nil
 	}

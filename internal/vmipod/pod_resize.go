@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/vmipod/observed"
+	"github.com/kilnvm/kiln/internal/vmipod/podinput"
 	"github.com/kilnvm/kiln/pkg/pod"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,7 +41,7 @@ func (p podResize) resizePod(ctx context.Context, o observed.Objects, vmi *v1.Vi
 	resized := running.DeepCopy()
 	if setResources(resized, guestContainer(made.Pod)) {
 		err := p.Live.SubResource("resize").Patch(ctx, resized, client.StrategicMergeFrom(running))
-		if isRefused(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+		if podinput.IsRefused(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
 			return &condition.Cause{Reason: v1alpha1.ReasonFailedResize, Message: err.Error()}, nil
 		}
 		if err != nil {

@@ -50,8 +50,10 @@ func (r Reader) readClaims(ctx context.Context, vmi *v1.VirtualMachineInstance) 
 			continue
 		}
 		claim := ClaimOf(found)
-		if claim.Filling, claim.Unready, err = r.fillingState(ctx, found); err != nil {
-			return nil, err
+		if !r.DemandOnly {
+			if claim.Filling, claim.Unready, err = r.fillingState(ctx, found); err != nil {
+				return nil, err
+			}
 		}
 		claims[name] = claim
 	}

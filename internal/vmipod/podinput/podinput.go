@@ -28,13 +28,17 @@ type Reader struct {
 	Configuration config.Cluster
 	// Settings are the settings of pods from flags. The configuration has the others.
 	Settings pod.Settings
+	// DemandOnly leaves out the hardware record and what fills the claims: what a pod asks of its node depends on neither.
+	DemandOnly bool
 }
 
 // Read returns the input of the pod of a VMI, without its KeySecret.
 func (r Reader) Read(ctx context.Context, vmi *v1.VirtualMachineInstance) (in pod.Input, err error) {
 	in = pod.Input{VMI: vmi, Settings: SettingsOf(r.Configuration, r.Settings)}
-	if in.Record, err = r.readRecord(ctx, vmi); err != nil {
-		return in, err
+	if !r.DemandOnly {
+		if in.Record, err = r.readRecord(ctx, vmi); err != nil {
+			return in, err
+		}
 	}
 	if in.Claims, err = r.readClaims(ctx, vmi); err != nil {
 		return in, err
