@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -46,7 +47,11 @@ func findRequest(o Objects) finding {
 	case vmi != nil && vmi.IsFinal():
 		return f.afterEnd(o, strategy)
 	case vmi == nil && o.VMI.Denied == "":
-		return f.withoutGuest(vm, strategy)
+		f = f.withoutGuest(vm, strategy)
+		if f.state == NotRequested {
+			f.notes = append(f.notes, o.missingPlace()...)
+		}
+		return f
 	case vmi == nil && strategy == v1.RunStrategyHalted:
 		return f.withState(NotRequested, reasonHalted, "")
 	}
@@ -169,4 +174,14 @@ func (o Objects) pendingEdits() []string {
 		return []string{"an edit waits for a restart: " + oneLine(c.Message)}
 	}
 	return nil
+}
+
+// missingPlace returns a note about a VM that nobody has started and that the cluster could not run, by condition Placeable of Kiln's controller. A VM with a VMI
+// has later evidence, and so has a VM whose controller has not seen its spec.
+func (o Objects) missingPlace() []string {
+	c := o.conditionOfVM(v1alpha1.ConditionPlaceable)
+	if c == nil || c.Status != "False" || o.VM.Object.Status.ObservedGeneration != o.VM.Object.Generation {
+		return nil
+	}
+	return []string{"a start would not lead to a guest now: " + oneLine(c.Message)}
 }
