@@ -52,6 +52,8 @@ type guest struct {
 	// stale means that the need must be read again.
 	stale   bool
 	verdict placeable.Verdict
+	// reads bounds how often the need of this VM is read: its owner may edit it all the time, and may name many Secrets.
+	reads *rate.Limiter
 }
 
 // version identifies the content of a VM that its need was made from.
@@ -64,6 +66,8 @@ type version struct {
 const (
 	// readsPerSecond and readBurst bound the reads of needs: after a start of this process, 3,000 VMs are judged anew within some minutes.
 	readsPerSecond, readBurst = 20, 100
+	// vmReadsPerSecond and vmReadBurst bound the reads of the need of one VM.
+	vmReadsPerSecond, vmReadBurst = 1, 5
 	// largestNeed is how many bytes of the pod of a VM are remembered. A larger one, of which a tenant may write a megabyte, is read each time.
 	largestNeed = 32 << 10
 	// readTimeout bounds the reads of a verdict: a cache that has not synced keeps its reader waiting.
@@ -97,6 +101,9 @@ func (o *Observer) Judge(ctx context.Context, vm VM) (verdict *placeable.Verdict
 	settings := podinput.SettingsOf(o.Reviewer.Configuration(), o.Settings)
 	found := o.rememberedNeed(vm.Key, at, settings)
 	if found == nil {
+		if !o.mayReadVM(vm.Key) {
+			return nil, time.Second / vmReadsPerSecond, nil
+		}
 		if allowed := o.reads.Allow(); !allowed && vm.Judged {
 			return nil, o.waitForRead(), nil
 		}
@@ -151,7 +158,20 @@ func (o *Observer) MarkStale(key types.NamespacedName) {
 func (o *Observer) remember(key types.NamespacedName, of *guest) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if before := o.guests[key]; before != nil {
+		of.reads = before.reads
+	} else {
+		of.reads = rate.NewLimiter(vmReadsPerSecond, vmReadBurst)
+	}
 	o.guests[key] = of
+}
+
+// mayReadVM reports whether the need of a VM may be read now.
+func (o *Observer) mayReadVM(key types.NamespacedName) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	known := o.guests[key]
+	return known == nil || known.reads.Allow()
 }
 
 // rememberedNeed returns a copy of the need of a VM, nil if it has to be read.

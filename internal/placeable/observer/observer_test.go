@@ -235,6 +235,23 @@ func TestLargeNeeds(t *testing.T) {
 	c.expectChanged("a node came", "large")
 }
 
+// TestEdits: a tenant who edits a VM all the time does not have this process read without an end.
+func TestEdits(t *testing.T) {
+	c := newCluster(t, newNode("a", "4Gi"))
+	vm := newVM("shop", "web", "512Mi")
+	for range 200 {
+		vm.Generation++
+		c.judge(vm, false)
+	}
+	if c.full > 3*vmReadBurst {
+		t.Errorf("a VM that was edited 200 times was read %d times", c.full)
+	}
+	verdict, after, err := c.Judge(t.Context(), VM{Key: client.ObjectKeyFromObject(vm), Of: newVM("shop", "web", "1Gi")})
+	if verdict != nil || after == 0 || err != nil {
+		t.Errorf("it has verdict %v, and is judged after %s: %v", verdict, after, err)
+	}
+}
+
 // TestTemplates: a claim that a dataVolumeTemplate is to make is awaited, and its StorageClass must exist.
 func TestTemplates(t *testing.T) {
 	c := newCluster(t, newNode("a", "4Gi"))
