@@ -176,8 +176,8 @@ func (o Objects) pendingEdits() []string {
 	return nil
 }
 
-// missingPlace returns a note about a VM that nobody has started and that the cluster could not run, by condition Placeable of Kiln's controller. A VM with a VMI
-// has later evidence, and so has a VM whose controller has not seen its spec.
+// missingPlace returns a note about a VM that nobody has started and that the cluster could not run, by condition Placeable of Kiln's controller. A VM with a
+// VMI has later evidence. The condition of a VM whose last edit the controller has not seen is about an earlier spec.
 func (o Objects) missingPlace() []string {
 	c := o.conditionOfVM(v1alpha1.ConditionPlaceable)
 	if c == nil || c.Status != "False" || o.VM.Object.Status.ObservedGeneration != o.VM.Object.Generation {
