@@ -95,7 +95,7 @@ func (o *guestOptions) runGuest(ctx context.Context) error {
 		ctrl.LoggerFrom(ctx).Info("this container may open too few files for all ports: an interface that lists none has the lower ones forwarded",
 			"openFiles", files.Max, "lastPort", last)
 	}
-	own := &guest.Daemon{Program: o.libvirtd, Folder: filepath.Join(o.root, pod.Private), Log: os.Stderr}
+	own := &guest.Daemon{Program: o.libvirtd, Folder: filepath.Join(o.root, pod.Private), HugePages: filepath.Join(o.root, pod.HugePages), Log: os.Stderr}
 	if o.emulate {
 		own.Log = guest.WithoutDevice(os.Stderr)
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -24,6 +25,8 @@ type Daemon struct {
 	Program string
 	// Folder contains all files of the daemon. Its path must be short, because sockets are below it.
 	Folder string
+	// HugePages is where huge pages may be mounted.
+	HugePages string
 	// Log receives the daemon's output.
 	Log io.Writer
 	// Prepare is called before the first start, if it is set. It may fill CacheHome. If it fails, the start is only slower.
@@ -50,11 +53,16 @@ func (d *Daemon) environment() []string {
 }
 
 // configFiles returns the content of the configuration files by their paths below Folder. QEMU writes its logs itself, because the pod has no virtlogd. The
-// security driver is off, because an unprivileged user cannot set it up. swtpm signs with a certificate authority that exists only in the pod.
+// security driver is off, because an unprivileged user cannot set it up. Only a privileged libvirt looks for huge pages itself. swtpm signs with a certificate
+// authority that exists only in the pod.
 func (d *Daemon) configFiles() map[string]string {
 	authority, config := filepath.Join(d.Folder, "data", "swtpm-localca"), filepath.Join(d.Folder, "config")
+	hugePages := ""
+	if isHugePages(d.HugePages) { // of another folder libvirt says that it is no hugetlbfs mount, and does not start
+		hugePages = fmt.Sprintf("hugetlbfs_mount = %q\n", d.HugePages)
+	}
 	return map[string]string{
-		"config/libvirt/qemu.conf":     "stdio_handler = \"file\"\nsecurity_driver = \"none\"\n",
+		"config/libvirt/qemu.conf":     "stdio_handler = \"file\"\nsecurity_driver = \"none\"\n" + hugePages,
 		"config/libvirt/libvirtd.conf": "log_outputs = \"3:stderr\"\n",
 		"config/swtpm_setup.conf": "create_certs_tool = swtpm_localca\ncreate_certs_tool_config = " + filepath.Join(config, "swtpm-localca.conf") +
 			"\ncreate_certs_tool_options = " + filepath.Join(config, "swtpm-localca.options") + "\nactive_pcr_banks = sha256\n",
@@ -62,6 +70,12 @@ func (d *Daemon) configFiles() map[string]string {
 			"\nissuercert = " + filepath.Join(authority, "issuercert.pem") + "\ncertserial = " + filepath.Join(authority, "certserial") + "\n",
 		"config/swtpm-localca.options": "--platform-manufacturer Kiln\n--platform-version 1\n--platform-model Kiln\n",
 	}
+}
+
+// isHugePages reports whether a file system of huge pages is mounted on a folder.
+func isHugePages(folder string) bool {
+	var system unix.Statfs_t
+	return folder != "" && unix.Statfs(folder, &system) == nil && uint32(system.Type) == unix.HUGETLBFS_MAGIC //nolint:gosec // the type differs by architecture, the magic numbers have 32 bits
 }
 
 // writeConfig creates the daemon's folders and configuration files.

@@ -100,6 +100,6 @@ func amountBeyond(amount, pages resource.Quantity) resource.Quantity {
 // mountHugePages mounts the guest's huge pages. kubelet counts them against the container.
 func (g guest) mountHugePages(m *mounted) {
 	if g.hasHugePages() {
-		m.addEmptyDir("hugepages", hugePages, corev1.StorageMediumHugePages)
+		m.addEmptyDir("hugepages", HugePages, corev1.StorageMediumHugePages)
 	}
 }

@@ -85,7 +85,7 @@ func TestHugePages(t *testing.T) {
 		if request, limit := amount(c.Resources.Requests, name), amount(c.Resources.Limits, name); request != test.want || limit != test.want {
 			t.Errorf("%s: %s of %s, want %s", test.why, request, limit, test.want)
 		}
-		if at := c.VolumeMounts[2]; at.MountPath != hugePages {
+		if at := c.VolumeMounts[2]; at.MountPath != HugePages {
 			t.Errorf("mounted at %s", at.MountPath)
 		}
 	}

@@ -40,5 +40,5 @@ func UserDataPath(volume string) string { return path.Join(secrets, volume, "use
 // NetworkDataPath is described at UserDataPath.
 func NetworkDataPath(volume string) string { return path.Join(secrets, volume, "networkdata") }
 
-// hugePages is a file system of huge pages. It is mounted if the VMI has memory.hugepages.
-const hugePages = "/dev/hugepages"
+// HugePages is a file system of huge pages. It is mounted if the VMI has memory.hugepages.
+const HugePages = "/dev/hugepages"

@@ -1,0 +1,45 @@
+package guest
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestHugePagesOfDaemon: libvirt in session mode is told where huge pages are, and never about a folder without them, with which it does not start.
+func TestHugePagesOfDaemon(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	d := &Daemon{Folder: t.TempDir(), HugePages: folder}
+	configured := func() string {
+		if err := d.writeConfig(); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(d.Folder, "config", "libvirt", "qemu.conf"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	if got := configured(); strings.Contains(got, "hugetlbfs") {
+		t.Errorf("a folder without huge pages:\n%s", got)
+	}
+	d.HugePages = filepath.Join(folder, "missing")
+	if got := configured(); strings.Contains(got, "hugetlbfs") {
+		t.Errorf("no folder:\n%s", got)
+	}
+	if err := unix.Mount("none", folder, "hugetlbfs", 0, ""); errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENODEV) {
+		t.Skip("this user or kernel mounts no huge pages")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(folder, 0) })
+	d.HugePages = folder
+	if got, want := configured(), "hugetlbfs_mount = \""+folder+"\"\n"; !strings.Contains(got, want) {
+		t.Errorf("want %s, got:\n%s", want, got)
+	}
+}
