@@ -75,7 +75,8 @@ func (d *Daemon) configFiles() map[string]string {
 // isHugePages reports whether a file system of huge pages is mounted on a folder.
 func isHugePages(folder string) bool {
 	var system unix.Statfs_t
-	return folder != "" && unix.Statfs(folder, &system) == nil && uint32(system.Type) == unix.HUGETLBFS_MAGIC //nolint:gosec // the type differs by architecture, the magic numbers have 32 bits
+	return folder != "" && unix.Statfs(folder, &system) == nil &&
+		uint32(system.Type) == unix.HUGETLBFS_MAGIC //nolint:gosec // the type differs by architecture, and magic numbers have 32 bits
 }
 
 // writeConfig creates the daemon's folders and configuration files.

@@ -135,8 +135,8 @@ func TestNUMANodesThatDoNotFit(t *testing.T) {
 	}
 }
 
-// TestMirroredNUMANodesInAPod: QEMU in a pod may not bind memory, so the guest has one NUMA node on the NUMA node of the pod's CPUs, and is refused with CPUs of
-// several.
+// TestMirroredNUMANodesInAPod: QEMU in a pod may not bind memory, so the guest has one NUMA node on the NUMA node of the pod's CPUs. With CPUs of several it is
+// refused.
 func TestMirroredNUMANodesInAPod(t *testing.T) {
 	t.Parallel()
 	m := backends.OnHost(backends.Machine(t, mirroring("cores: 2, threads: 2", "1Gi")), backends.TwoNodes)
