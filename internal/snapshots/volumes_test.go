@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/internal/snapshots/volumesnapshot"
 	"github.com/kilnvm/kiln/pkg/pod"
@@ -198,6 +199,57 @@ func TestClaimIsTaken(t *testing.T) {
 		}
 		if root := readObject(c, "root", &corev1.PersistentVolumeClaim{}); (root.Spec.DataSource != nil) != want {
 			t.Errorf("%s: %+v", policy, root)
+		}
+	}
+}
+
+// TestClaimOfADataVolume: a restore in place deletes the DataVolume that made the claim, which CDI would make again, if its creator may. The VM owns the
+// restored claim, as it owned the DataVolume, and no DataVolume is made of its template again.
+func TestClaimOfADataVolume(t *testing.T) {
+	for why, permitted := range map[string]bool{"with the right": true, "without it": false} {
+		all := storageObjects()
+		volume := &unstructured.Unstructured{}
+		volume.SetAPIVersion("cdi.kubevirt.io/v1beta1")
+		volume.SetKind("DataVolume")
+		volume.SetNamespace("team")
+		volume.SetName("root")
+		volume.SetUID("dv-1")
+		for _, of := range all {
+			if claim, is := of.(*corev1.PersistentVolumeClaim); is && claim.Name == "root" {
+				claim.OwnerReferences = []metav1.OwnerReference{{APIVersion: "cdi.kubevirt.io/v1beta1", Kind: "DataVolume", Name: "root", UID: "dv-1",
+					Controller: ptr.To(true)}}
+			}
+			if vm, is := of.(*v1.VirtualMachine); is {
+				vm.Spec.DataVolumeTemplates = []v1.DataVolumeTemplateSpec{{ObjectMeta: metav1.ObjectMeta{Name: "root"}}}
+				vm.Spec.Template.Spec.Volumes[0].VolumeSource = v1.VolumeSource{DataVolume: &v1.DataVolumeSource{Name: "root"}}
+			}
+		}
+		c := newCluster(t, append(slices.Clone(withVolumeSnapshots), volume.GroupVersionKind()), append(all, volume)...)
+		c.must(c.Create(t.Context(), snapshotOf("s")))
+		c.reconcileAll(c.runDriver)
+		c.denied["delete datavolumes"] = !permitted
+		restore := restoreOf("r", "web")
+		restore.Spec.VolumeRestorePolicy = ptr.To(api.VolumeRestorePolicyInPlace)
+		c.must(c.Create(t.Context(), restore))
+		c.reconcileAll(c.runDriver)
+		r, root := readObject(c, "r", &api.VirtualMachineRestore{}).Status, readObject(c, "root", &corev1.PersistentVolumeClaim{})
+		left, err := objects.GetOrNil(t.Context(), c.WithWatch, at("root"), volume.DeepCopy())
+		if *r.Complete != permitted || err != nil || (left == nil) != permitted {
+			t.Errorf("%s: DataVolume %v, %v, %+v", why, left, err, r)
+		}
+		if !permitted {
+			failure := operation.FindCondition(r.Conditions, api.ConditionFailure)
+			if failure == nil || !strings.Contains(failure.Message, "may not delete datavolumes") {
+				t.Errorf("%s: %+v", why, r.Conditions)
+			}
+			continue
+		}
+		owned := slices.ContainsFunc(root.OwnerReferences, func(of metav1.OwnerReference) bool { return of.UID == "vm-1" })
+		if root.Spec.DataSource == nil || !owned {
+			t.Errorf("%s: %+v", why, root)
+		}
+		if vm := c.vm("web"); len(vm.Spec.DataVolumeTemplates) > 0 || vm.Spec.Template.Spec.Volumes[0].PersistentVolumeClaim == nil {
+			t.Errorf("%s: %+v", why, vm.Spec)
 		}
 	}
 }

@@ -93,6 +93,7 @@ var unseen = map[string]string{
 	"kiln-controller: create persistentvolumeclaims":                                   inPods,
 	"kiln-controller: create configmaps":                                               inPods,
 	"kiln-controller: create cdi.kubevirt.io datavolumes":                              "guests of bare machines have none; manifests has a test of it",
+	"kiln-controller: delete cdi.kubevirt.io datavolumes":                              "a restore in place deletes them; internal/snapshots has a test of it",
 	"kiln-controller: create cdi.kubevirt.io datavolumes/source":                       "CDI's webhook asks whether the controller has it",
 	"kiln-controller: create secrets":                                                  inPods,
 	"kiln-controller: list events":                                                     inPods,

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	api "kubevirt.io/api/snapshot/v1beta1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 )
 
 // checkActivation checks whether the snapshot may be activated, and sets what the target becomes. It runs in each reconcile until the target is written,
@@ -102,6 +103,13 @@ func (c checkActivation) missingRights(ctx context.Context, s *state, user authe
 		if claims.Verb = "delete"; slices.ContainsFunc(s.restore.Status.Restores, s.replacesClaim) {
 			needed = append(needed, claims)
 		}
+		deletes, err := c.deletesDataVolumes(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		if deletes {
+			needed = append(needed, deletionOfDataVolumes(namespace))
+		}
 	}
 	for _, access := range needed {
 		allowed, err := authorization.IsAllowed(ctx, c.Live, user, access)
@@ -109,11 +117,38 @@ func (c checkActivation) missingRights(ctx context.Context, s *state, user authe
 			return nil, err
 		}
 		if !allowed {
-			errs = append(errs, field.Forbidden(field.NewPath("spec", "target"), fmt.Sprintf("'%s', who created the restore, may not %s %s in namespace '%s'",
-				user.Username, access.Verb, access.Resource, namespace)))
+			errs = append(errs, missingRight(user, access))
 		}
 	}
 	return errs, nil
+}
+
+func missingRight(user authenticationv1.UserInfo, access authorizationv1.ResourceAttributes) *field.Error {
+	return field.Forbidden(field.NewPath("spec", "target"), fmt.Sprintf("'%s', who created the restore, may not %s %s in namespace '%s'",
+		user.Username, access.Verb, access.Resource, access.Namespace))
+}
+
+// deletesDataVolumes reports whether the restore replaces a claim that a DataVolume made.
+func (c checkActivation) deletesDataVolumes(ctx context.Context, s *state) (bool, error) {
+	for _, restored := range s.restore.Status.Restores {
+		if !s.replacesClaim(restored) {
+			continue
+		}
+		claim, err := getClaim(ctx, c.Live, s.restore.Namespace, restored.PersistentVolumeClaimName)
+		if err != nil {
+			return false, err
+		}
+		if claim != nil && !s.isOwnClaim(claim) && dataVolumeOf(claim) != nil {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// deletionOfDataVolumes is the right to delete the DataVolumes of a namespace.
+func deletionOfDataVolumes(namespace string) authorizationv1.ResourceAttributes {
+	return authorizationv1.ResourceAttributes{Verb: "delete", Group: cdi.SchemeGroupVersion.Group, Version: cdi.SchemeGroupVersion.Version,
+		Resource: "datavolumes", Namespace: namespace}
 }
 
 // missingObjects returns which objects the VM needs and does not find. With the annotation kilnvm.io/leave-out-unavailable the VM loses the devices instead.

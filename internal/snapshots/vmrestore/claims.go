@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/authorization"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/snapshots/operation"
 	"github.com/kilnvm/kiln/internal/snapshots/volumesnapshot"
@@ -14,11 +15,15 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
+	v1 "kubevirt.io/api/core/v1"
 	api "kubevirt.io/api/snapshot/v1beta1"
+	cdi "kubevirt.io/containerized-data-importer-api/pkg/apis/core/v1beta1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -65,6 +70,9 @@ func (c claimCreation) createClaims(ctx context.Context, s *state) (operation.Re
 			return operation.Result{}, failBecause(v1alpha1.ReasonTargetExists, claimExistsMessage(claim.Name))
 		default:
 			pending = true
+			if err := c.deleteDataVolumeOf(ctx, s, claim); err != nil {
+				return operation.Result{}, err
+			}
 			if err := objects.DeleteSame(ctx, c.Live, claim); err != nil {
 				return operation.Result{}, err
 			}
@@ -75,6 +83,47 @@ func (c claimCreation) createClaims(ctx context.Context, s *state) (operation.Re
 	}
 	waiting := operation.ConditionTrue(v1alpha1.ReasonVolumesPending, "waits for the restored claims")
 	return operation.RetryAfter(c.pollDelay(s)), c.reportProgress(ctx, s, waiting)
+}
+
+// deleteDataVolumeOf deletes the DataVolume that made a claim, if one did: CDI makes the claim of a DataVolume again, which would take the name of the restored
+// one. The creator of the restore must have the right, which is asked for again because the claim may have changed since the activation was checked.
+func (c claimCreation) deleteDataVolumeOf(ctx context.Context, s *state, claim *corev1.PersistentVolumeClaim) error {
+	owner := dataVolumeOf(claim)
+	if owner == nil {
+		return nil
+	}
+	user, err := operation.CreatorOf(s.restore)
+	if err != nil {
+		return failBecause(v1alpha1.ReasonMalformed, err.Error())
+	}
+	access := deletionOfDataVolumes(claim.Namespace)
+	access.Name = owner.Name
+	allowed, err := authorization.IsAllowed(ctx, c.Live, user, access)
+	switch {
+	case err != nil:
+		return err
+	case !allowed:
+		return failBecause(v1alpha1.ReasonNotActivatable, missingRight(user, access).Error())
+	}
+	volume := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: owner.Name}}
+	volume.SetGroupVersionKind(cdi.SchemeGroupVersion.WithKind("DataVolume"))
+	err = c.Live.Delete(ctx, volume, client.Preconditions{UID: &owner.UID})
+	if apierrors.IsConflict(err) || meta.IsNoMatchError(err) { // another DataVolume has the name now, or CDI was uninstalled
+		return nil
+	}
+	return client.IgnoreNotFound(err)
+}
+
+// dataVolumeOf returns the owner reference of a claim to the DataVolume that made it; nil if none did.
+func dataVolumeOf(claim *corev1.PersistentVolumeClaim) *metav1.OwnerReference {
+	owner := metav1.GetControllerOf(claim)
+	if owner == nil || owner.Kind != "DataVolume" {
+		return nil
+	}
+	if group, err := schema.ParseGroupVersion(owner.APIVersion); err != nil || group.Group != cdi.SchemeGroupVersion.Group {
+		return nil
+	}
+	return owner
 }
 
 func (c claimCreation) createClaim(ctx context.Context, s *state, restored api.VolumeRestore) error {
@@ -115,12 +164,17 @@ func (c claimCreation) bindsWithoutPod(ctx context.Context, claim *corev1.Persis
 	return ptr.Deref(class.VolumeBindingMode, storagev1.VolumeBindingImmediate) == storagev1.VolumeBindingImmediate, nil
 }
 
-// isOwnedByVM reports whether the target owns the claim of a backup: the VM of the snapshot owned it, and spec.volumeOwnershipPolicy does not say None.
+// isOwnedByVM reports whether the target owns the claim of a backup: the VM of the snapshot owned it, or the DataVolume of one of its dataVolumeTemplates did,
+// and spec.volumeOwnershipPolicy does not say None.
 func (s *state) isOwnedByVM(backup *api.VolumeBackup) bool {
 	if ptr.Deref(s.restore.Spec.VolumeOwnershipPolicy, api.VolumeOwnershipPolicyVm) == api.VolumeOwnershipPolicyNone {
 		return false
 	}
-	return slices.ContainsFunc(backup.PersistentVolumeClaim.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == s.kept.VM.UID })
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: backup.PersistentVolumeClaim.ObjectMeta}
+	if owner := dataVolumeOf(claim); owner != nil {
+		return slices.ContainsFunc(s.kept.VM.Spec.DataVolumeTemplates, func(template v1.DataVolumeTemplateSpec) bool { return template.Name == owner.Name })
+	}
+	return slices.ContainsFunc(claim.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.UID == s.kept.VM.UID })
 }
 
 // isOwnClaim reports whether this restore has created a claim.
