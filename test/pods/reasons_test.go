@@ -80,7 +80,7 @@ func TestWhyGuestsDoNotStart(t *testing.T) {
 			event: "FailedPvcNotFound", message: "no PersistentVolumeClaim 'none' in this namespace"},
 		{name: "datavolume", manifest: withVolume("datavolume", "dataVolume: {name: disk}") + `  dataVolumeTemplates:
   - {metadata: {name: disk}, spec: {source: {blank: {}}, storage: {resources: {requests: {storage: 1Gi}}}}}
-`, status: v1.VirtualMachineStatusPvcNotFound, event: "FailedPvcNotFound", message: "wait until its DataVolume has"},
+`, status: v1.VirtualMachineStatusStopped, event: "FailedDataVolumeCreate", message: "install Containerized Data Importer"},
 		{name: "binding", manifest: withVolume("binding", "persistentVolumeClaim: {claimName: unbound}"),
 			status: v1.VirtualMachineStatusWaitingForVolumeBinding, event: "WaitingForVolumeBinding", message: "waits for PersistentVolumeClaim 'unbound'"},
 		{name: "instancetype", manifest: virtualMachine("instancetype", "domain: {devices: {}}") + "  instancetype: {name: nosuch}\n",
