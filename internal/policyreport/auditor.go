@@ -113,7 +113,7 @@ func (a *Auditor) Start(ctx context.Context) error {
 // pauseAfter returns the time from the end of a round to the next one.
 func pauseAfter(took time.Duration) time.Duration { return max(interval, share*took) }
 
-// pause waits for a time. If it may be cut, it ends when the policies in force differ from those of the last round and have not changed for an interval:
+// pause waits for a time. If it may be cut, it ends when the policies in force differ from the policies of the last round and have not changed for an interval:
 // an administrator who has changed policies does not wait for a long pause. It returns the time that it did not wait, which the next pause adds: policies that
 // change all the time, as with params of tenants, do not make more rounds.
 func (a *Auditor) pause(ctx context.Context, wait time.Duration, cut bool) (owed time.Duration) {
