@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,30 +23,43 @@ import (
 type awaitedVolumes struct {
 	sync.Mutex
 	byVM map[types.NamespacedName][]string
+	// vms are the VMs by what they wait for: an event of a claim must not cost more where many VMs wait.
+	vms map[types.NamespacedName]map[types.NamespacedName]bool
 }
 
 // set replaces the names for which a VM waits. Without names it forgets the VM.
 func (a *awaitedVolumes) set(vm types.NamespacedName, names []string) {
 	a.Lock()
 	defer a.Unlock()
+	for _, name := range a.byVM[vm] {
+		of := types.NamespacedName{Namespace: vm.Namespace, Name: name}
+		if delete(a.vms[of], vm); len(a.vms[of]) == 0 {
+			delete(a.vms, of)
+		}
+	}
 	if len(names) == 0 {
 		delete(a.byVM, vm)
 		return
 	}
 	if a.byVM == nil {
-		a.byVM = map[types.NamespacedName][]string{}
+		a.byVM, a.vms = map[types.NamespacedName][]string{}, map[types.NamespacedName]map[types.NamespacedName]bool{}
 	}
 	a.byVM[vm] = names
+	for _, name := range names {
+		of := types.NamespacedName{Namespace: vm.Namespace, Name: name}
+		if a.vms[of] == nil {
+			a.vms[of] = map[types.NamespacedName]bool{}
+		}
+		a.vms[of][vm] = true
+	}
 }
 
 // requestsWaitingFor returns the VMs that wait for a DataVolume or a claim. It is the map function of the watches.
 func (a *awaitedVolumes) requestsWaitingFor(_ context.Context, object client.Object) (found []ctrl.Request) {
 	a.Lock()
 	defer a.Unlock()
-	for vm, names := range a.byVM {
-		if vm.Namespace == object.GetNamespace() && slices.Contains(names, object.GetName()) {
-			found = append(found, ctrl.Request{NamespacedName: vm})
-		}
+	for vm := range a.vms[client.ObjectKeyFromObject(object)] {
+		found = append(found, ctrl.Request{NamespacedName: vm})
 	}
 	return found
 }
