@@ -67,7 +67,7 @@ func TestDataVolumes(t *testing.T) {
 	})
 	start(t)
 	refused("without the right")
-	eventually(t, "an event says so", func() bool {
+	eventually(t, "an event reports the refusal", func() bool {
 		return p.kubectl(t, "", "get", "events", "-n", "team", "--field-selector", "reason=UnauthorizedDataVolumeCreate", "-o", "name") != ""
 	})
 

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestHugePagesOfDaemon: libvirt in session mode is told where huge pages are, and never about a folder without them, with which it does not start.
+// TestHugePagesOfDaemon: qemu.conf names a folder only if huge pages are mounted on it. libvirt does not start with another folder.
 func TestHugePagesOfDaemon(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

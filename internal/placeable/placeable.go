@@ -46,11 +46,11 @@ type Verdict struct {
 const RuleStorageClassMissing = "placeable/storage-class-missing"
 
 // reasonsByOrigin are the reasons for mistakes, by the origin of the error. The first one that is found counts.
-var reasonsByOrigin = []struct{ origin, reason string }{
-	{pod.RuleClaimMissing, v1alpha1.ReasonFailedPvcNotFound},
-	{pod.RuleNetworkMissing, v1alpha1.ReasonNetworkNotFound},
-	{RuleStorageClassMissing, v1alpha1.ReasonStorageClassNotFound},
-	{pod.RuleReferenceMissing, v1alpha1.ReasonReferenceNotFound},
+var reasonsByOrigin = []condition.OriginReason{
+	{Origin: pod.RuleClaimMissing, Reason: v1alpha1.ReasonFailedPvcNotFound},
+	{Origin: pod.RuleNetworkMissing, Reason: v1alpha1.ReasonNetworkNotFound},
+	{Origin: RuleStorageClassMissing, Reason: v1alpha1.ReasonStorageClassNotFound},
+	{Origin: pod.RuleReferenceMissing, Reason: v1alpha1.ReasonReferenceNotFound},
 }
 
 // remedies complete the mistakes that name none.
@@ -91,21 +91,7 @@ func Judge(need Need, cluster Cluster) Verdict {
 
 // reasonOf returns the reason for mistakes. It is ReasonNotPlaceable if one of them is about no missing object, because creating objects does not help then.
 func reasonOf(mistakes field.ErrorList) string {
-	found := map[string]bool{}
-	for _, err := range mistakes {
-		found[err.Origin] = true
-	}
-	reason := v1alpha1.ReasonNotPlaceable
-	for _, known := range reasonsByOrigin {
-		if found[known.origin] && reason == v1alpha1.ReasonNotPlaceable {
-			reason = known.reason
-		}
-		delete(found, known.origin)
-	}
-	if len(found) > 0 {
-		return v1alpha1.ReasonNotPlaceable
-	}
-	return reason
+	return condition.ReasonByOrigin(mistakes, reasonsByOrigin, v1alpha1.ReasonNotPlaceable)
 }
 
 // unjudged says what of a pod only others can judge; nothing if this package has judged all of it.

@@ -82,28 +82,16 @@ func (p podCreation) createPod(ctx context.Context, vmi *v1.VirtualMachineInstan
 }
 
 // claimReasons are the reasons for errors about claims, by the origin of the error. The first ones need a person.
-var claimReasons = []struct{ origin, reason string }{
-	{pod.RuleClaimMissing, v1alpha1.ReasonFailedPvcNotFound}, {pod.RuleClaimFailed, v1alpha1.ReasonFailedDataVolumeImport},
-	{pod.RuleClaimUnfilled, v1alpha1.ReasonProvisioning}, {pod.RuleClaimUnbound, v1alpha1.ReasonWaitingForVolumeBinding},
+var claimReasons = []condition.OriginReason{
+	{Origin: pod.RuleClaimMissing, Reason: v1alpha1.ReasonFailedPvcNotFound},
+	{Origin: pod.RuleClaimFailed, Reason: v1alpha1.ReasonFailedDataVolumeImport},
+	{Origin: pod.RuleClaimUnfilled, Reason: v1alpha1.ReasonProvisioning},
+	{Origin: pod.RuleClaimUnbound, Reason: v1alpha1.ReasonWaitingForVolumeBinding},
 }
 
 // inputReason returns the reason for which no pod can be created. It is about claims only if nothing else is wrong.
 func inputReason(errs field.ErrorList) string {
-	origins := map[string]bool{}
-	for _, err := range errs {
-		origins[err.Origin] = true
-	}
-	reason := v1alpha1.ReasonNotPlaceable
-	for _, claim := range claimReasons {
-		if origins[claim.origin] && reason == v1alpha1.ReasonNotPlaceable {
-			reason = claim.reason
-		}
-		delete(origins, claim.origin)
-	}
-	if len(origins) > 0 {
-		return v1alpha1.ReasonNotPlaceable
-	}
-	return reason
+	return condition.ReasonByOrigin(errs, claimReasons, v1alpha1.ReasonNotPlaceable)
 }
 
 // nameTaken returns why a pod could not be created although the cache has none of its name.

@@ -61,7 +61,7 @@ func Judge(volume *cdi.DataVolume, vm *v1.VirtualMachine) Verdict {
 }
 
 // JudgeClaim judges a claim that has the name of a template of a VM and no DataVolume. A claim that its owner made beside the VM is used and stays the
-// owner's. served tells whether the cluster serves DataVolumes: after CDI was uninstalled, claims stay.
+// owner's. served reports that the cluster serves DataVolumes: if CDI was uninstalled, its claims remain.
 func JudgeClaim(claim metav1.Object, vm *v1.VirtualMachine, served bool) Verdict {
 	name := quoted("PersistentVolumeClaim", "", claim.GetName())
 	owner := metav1.GetControllerOf(claim)
