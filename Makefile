@@ -54,7 +54,7 @@ run: $(if $(THEIRS),,deps) build ## start everything, create a VM, show each sta
 # 'make check' has vetted all packages before. Without DWARF (-w) dozens of test binaries link faster. The longest packages begin first, so that none runs alone
 # at the end. Three packages for two processors: many tests wait for other processes most of the time.
 # 'make nightly' has more time for a package: the guests on volumes of test/pods alone took 13 minutes.
-TEST = -p $(shell echo $$(( $$(nproc) * 3 / 2 ))) -count=1 -vet=off -ldflags=-w -timeout $(if $(NIGHTLY),2h,1h)
+TEST = -p $(shell echo $$(( $$(nproc) * 3 / 2 ))) -count=1 -vet=off -ldflags=-w -timeout $(if $(NIGHTLY),2h,80m)
 FIRST = $(if $(filter ./...,$(PACKAGES)),$(filter-out $(LEFT_OUT:%=./%),$(addprefix ./test/,e2e pods cgroup2 install beside node subresources walk domains demo) ./manifests))
 # The packages of this module that are not in LEFT_OUT.
 REST = $(if $(filter ./...,$(PACKAGES)),$(filter-out $(LEFT_OUT:%=github.com/kilnvm/kiln/%),$(shell go list ./...)),$(PACKAGES))

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/pod"
@@ -26,7 +25,7 @@ import (
 const launcherUID = 107
 
 // longLimit bounds waits for real guests; a busy machine is slow.
-const longLimit = 5 * time.Minute
+const longLimit = guest.BootTimeout
 
 // launcher is a running launcher.
 type launcher struct {

@@ -62,7 +62,7 @@ func TestIgnition(t *testing.T) {
 	if err != nil || strings.Contains(active, passphrase) {
 		t.Errorf("%v, or the data is in\n%s", err, active)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), guest.BootTimeout)
 	defer cancel()
 	report, err := guest.WaitReport(ctx, bound.SerialLog, 1)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kilnvm/kiln/internal/hostresources"
 	"github.com/kilnvm/kiln/test/guest"
@@ -39,7 +38,7 @@ func TestGuestPowersOff(t *testing.T) {
 	awaitEvents(t, l)
 	running := func(boots int) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), guest.BootTimeout)
 		defer cancel()
 		if _, err := guest.WaitReport(ctx, filepath.Join(n.Machine.Folder(vmi), "serial.log"), boots); err != nil {
 			t.Fatal(err)

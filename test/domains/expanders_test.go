@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
@@ -148,7 +147,7 @@ func boot(t *testing.T, rendered *libvirtxml.Domain) guest.Report {
 	if err := d.Create(dom.Name); err != nil {
 		t.Fatalf("%v\n%s", err, xml)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), guest.BootTimeout)
 	defer cancel()
 	report, err := guest.WaitReport(ctx, log, 1)
 	if err != nil {

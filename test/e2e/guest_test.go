@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/record"
@@ -16,9 +15,6 @@ import (
 	"github.com/kilnvm/kiln/test/libvirt"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
-
-// bootTimeout bounds one boot under emulation, which takes some ten seconds on an idle machine.
-const bootTimeout = 5 * time.Minute
 
 // machine is a host of this test: a private libvirt and a launcher of its own.
 type machine struct {
@@ -87,7 +83,7 @@ func (s space) boot(m machine) (*unstructured.Unstructured, guest.Report) {
 		s.Fatalf("the VMI does not run: %s", s.kubectl("", "get", "vm,vmi", "-o", "jsonpath={.items[*].status}").stdout)
 	}
 	vmi := s.get("vmi", "demo")
-	ctx, cancel := context.WithTimeout(s.Context(), bootTimeout)
+	ctx, cancel := context.WithTimeout(s.Context(), guest.BootTimeout)
 	defer cancel()
 	log := filepath.Join(m.state, string(vmi.GetUID()), "serial.log")
 	report, err := guest.WaitReport(ctx, log, 1)

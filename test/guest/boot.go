@@ -19,6 +19,10 @@ import (
 // with any other command line too.
 const Cmdline = "quiet panic=-1 cryptomgr.notests no_timer_check"
 
+// BootTimeout bounds one boot under TCG in a test. A boot takes ten seconds on idle processors. Beside the other tests of 'make test', on
+// processors that other machines share, it has taken more than five minutes.
+const BootTimeout = 15 * time.Minute
+
 // WaitReport polls a serial log file, which need not exist yet, until it holds count whole reports
 // (one for each boot) and returns the last of these. The error says what the guest wrote instead.
 func WaitReport(ctx context.Context, path string, count int) (Report, error) {

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/kilnvm/kiln/test/nightly"
 )
@@ -33,7 +32,7 @@ func TestSecureBoot(t *testing.T) {
 			if err := os.WriteFile(own, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), BootTimeout)
 			defer cancel()
 			qemu := exec.CommandContext(ctx, "qemu-system-x86_64", "-nodefaults", "-display", "none", "-machine", "q35,smm=on", "-m", "512",
 				"-global", "driver=cfi.pflash01,property=secure,value=on", "-serial", "file:"+serial,

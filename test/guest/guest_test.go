@@ -7,14 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
-
-// generous bounds a boot under TCG on a busy machine; it takes about ten seconds on an idle one.
-const generous = 5 * time.Minute
 
 func image(t *testing.T) (kernel, initramfs string) {
 	t.Helper()
@@ -68,7 +64,7 @@ func TestBoot(t *testing.T) {
 	if err := AddUdev(initramfs); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), generous)
+	ctx, cancel := context.WithTimeout(t.Context(), BootTimeout)
 	defer cancel()
 	report, err := Boot(ctx, kernel, initramfs, chosenHardware(t)...)
 	if err != nil {
@@ -89,7 +85,7 @@ func TestUnpackedKernel(t *testing.T) {
 	if err := errors.Join(AddUdev(initramfs), UnpackKernel(kernel, unpacked)); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), generous)
+	ctx, cancel := context.WithTimeout(t.Context(), BootTimeout)
 	defer cancel()
 	report, err := Boot(ctx, unpacked, initramfs, append(chosenHardware(t), "-append", Cmdline+" kiln.places=1")...) // QEMU takes the last one
 	if err != nil {
@@ -207,7 +203,7 @@ func checkDevices(t *testing.T, report Report) {
 func TestBootFails(t *testing.T) {
 	t.Parallel()
 	kernel, initramfs := image(t)
-	ctx, cancel := context.WithTimeout(t.Context(), generous)
+	ctx, cancel := context.WithTimeout(t.Context(), BootTimeout)
 	defer cancel()
 	_, err := Boot(ctx, kernel, initramfs, "-machine", "q35", "-device", "no-such-device")
 	if !errors.Is(err, ErrNoReport) || !strings.Contains(err.Error(), "no-such-device") {

@@ -41,7 +41,7 @@ func TestBoot(t *testing.T) {
 	if state, err := d.State("boot"); err != nil || state != "running" {
 		t.Fatalf("state is '%s' (%v), want 'running'", state, err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), generous)
+	ctx, cancel := context.WithTimeout(t.Context(), guest.BootTimeout)
 	defer cancel()
 	report, err := guest.WaitReport(ctx, log, 1)
 	if err != nil {

@@ -10,11 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kilnvm/kiln/test/guest"
 	"libvirt.org/go/libvirtxml"
 )
-
-// generous bounds what runs under TCG on a busy machine.
-const generous = 5 * time.Minute
 
 // machine is a domain with two disks that are told apart by their PCI slots.
 func machine(name, first, second string) string {
@@ -172,7 +170,7 @@ func mounted(t *testing.T, dir string) bool {
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(generous); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(guest.BootTimeout); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if holds() {
 			return
 		}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/kilnvm/kiln/test/guest"
 	"github.com/kilnvm/kiln/test/node"
 	"github.com/kilnvm/kiln/test/poll"
 )
@@ -91,7 +92,7 @@ func (n *tenant) kubectl(args ...string) string {
 }
 
 // patience is how long a test waits for one step of a guest that is emulated on a busy machine.
-const patience = 8 * time.Minute
+const patience = guest.BootTimeout
 
 // eventually polls.
 func (n *tenant) eventually(what string, check func() (seen string, ok bool)) {

@@ -109,7 +109,7 @@ func (g space) create(text string) {
 }
 
 // patience bounds what a test waits for: guests are emulated, on a busy machine.
-const patience = 8 * time.Minute
+const patience = guest.BootTimeout
 
 // eventually waits for what KubeVirt does; seen is what there was instead at the end.
 func (g space) eventually(what string, done func() (is bool, seen any)) {
