@@ -141,6 +141,53 @@ func TestInstancetypesOfSpecialNodesComeLast(t *testing.T) {
 	}
 }
 
+// TestChoosingForARuntime: with --runtime a list says of each object whether the runtime starts guests with it, and why not.
+func TestChoosingForARuntime(t *testing.T) {
+	t.Parallel()
+	_, file := write(t, offered+`---
+apiVersion: instancetype.kubevirt.io/v1beta1
+kind: VirtualMachineClusterInstancetype
+metadata: {name: rt1.small}
+spec: {cpu: {guest: 1, dedicatedCPUPlacement: true, realtime: {}, numa: {guestMappingPassthrough: {}}}, memory: {guest: 1Gi, hugepages: {pageSize: 2Mi}}}
+---
+apiVersion: instancetype.kubevirt.io/v1beta1
+kind: VirtualMachineClusterPreference
+metadata: {name: queues}
+spec: {requirements: {cpu: {guest: 2}}, devices: {preferredInterfaceModel: virtio, preferredNetworkInterfaceMultiQueue: true}}
+`)
+	for _, test := range []struct {
+		args string
+		want map[string]string // by the name of an object, the beginning of its cell; empty without the column
+	}{
+		{"instancetypes", map[string]string{"rt1.small": "", "u1.small": ""}},
+		{"instancetypes --runtime kubevirt", map[string]string{"rt1.small": "", "u1.small": ""}},
+		{"instancetypes --runtime pod", map[string]string{"rt1.small": "no: spec.domain.cpu.realtime: ", "u1.small": "yes"}},
+		{"preferences --runtime pod", map[string]string{"queues": "no: spec.domain.devices.networkInterfaceMultiqueue: ", "linux": "yes"}},
+		{"preferences --runtime node", map[string]string{"queues": "", "linux": ""}},
+	} {
+		got := call(t, "", append(strings.Fields(test.args), "-f", file)...)
+		head, rows, _ := strings.Cut(got.out, "\n")
+		at := strings.Index(head, "STARTS")
+		if got.err != nil || (at >= 0) != (test.want["u1.small"]+test.want["linux"] != "") {
+			t.Errorf("%s: %v\n%s%s", test.args, got.err, got.out, got.errOut)
+			continue
+		}
+		for line := range strings.Lines(rows) {
+			name, _, _ := strings.Cut(line, " ")
+			if want := test.want[name]; want != "" && !strings.HasPrefix(line[at:], want) {
+				t.Errorf("%s: %s is '%s', want '%s'", test.args, name, line[at:], want)
+			}
+			delete(test.want, name)
+		}
+		if len(test.want) > 0 {
+			t.Errorf("%s: the list lacks %v", test.args, test.want)
+		}
+	}
+	if got := call(t, "", "instancetypes", "-f", file, "--runtime", "xen"); got.err == nil || !strings.Contains(got.err.Error(), "--runtime is 'xen'") {
+		t.Errorf("a runtime that does not exist: %v", got.err)
+	}
+}
+
 // TestChoosingFromHostileFiles: what an API server would refuse is left out with its reason, and gives a terminal no orders.
 func TestChoosingFromHostileFiles(t *testing.T) {
 	t.Parallel()

@@ -286,6 +286,7 @@
       const text = object.lifecycle === 'obsolete' ? 'Obsolete: new VMs are refused.' : 'Deprecated: new VMs bring a warning.';
       parts.push(make('p', text + (object.replacedBy ? ` Use '${object.replacedBy}'.` : '')));
     }
+    if (object.refused) parts.push(make('p', `Runtime '${data.runtime}' starts no guest with it: ${object.refused}.`));
     parts.push(
       make('h3', 'Create a VM'), copyable(command(kind, object), 'command'),
       make('h3', kind === 'instancetypes' ? 'Preferences that fit' : 'Instancetypes that fit'),

@@ -42,7 +42,9 @@ type Catalog struct {
 	// SignedBy is the digest of the public key whose signature of Digest was verified; empty if no signature was verified.
 	SignedBy string `json:"signedBy,omitempty"`
 	// Try reports that TryPage is beside the page, as try.html.
-	Try           bool     `json:"-"`
+	Try bool `json:"-"`
+	// Runtime is what runs the guests: 'pod' or 'node'; empty if no runtime has judged the objects.
+	Runtime       string   `json:"runtime,omitempty"`
 	Instancetypes []Object `json:"instancetypes"`
 	Preferences   []Object `json:"preferences"`
 }
@@ -74,6 +76,8 @@ type Object struct {
 	Fields []Field `json:"-"`
 	// Fits has, for an instancetype, the indexes of the preferences that it can be used with. It is empty for a preference.
 	Fits []int `json:"fits,omitempty"`
+	// Refused is the reason why the runtime of the page starts no guest with the object; empty if it starts guests, or without a runtime.
+	Refused string `json:"refused,omitempty"`
 	// Manifest is the object in YAML.
 	Manifest string `json:"manifest"`
 }

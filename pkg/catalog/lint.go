@@ -99,13 +99,18 @@ func newLinter(objects []*Object, settings Settings) *linter {
 }
 
 func (l *linter) runChecks(most int) []Finding {
-	l.most, l.trials = most, trials{cluster: l.Cluster, left: most}
-	l.trials.cluster.Limits.Runtime = "" // judgeByRuntime finds what the runtime refuses
+	l.prepareTrials(most)
 	for _, judge := range checks {
 		judge(l)
 	}
 	slices.SortStableFunc(l.findings, func(a, b Finding) int { return cmp.Compare(a.Object, b.Object) })
 	return l.findings
+}
+
+// prepareTrials permits a number of trials. The runtime judges none of them: judgeByRuntime finds what the runtime refuses.
+func (l *linter) prepareTrials(most int) {
+	l.most, l.trials = most, trials{cluster: l.Cluster, left: most}
+	l.trials.cluster.Limits.Runtime = ""
 }
 
 // linter is one run of Lint.

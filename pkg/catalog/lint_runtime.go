@@ -28,15 +28,44 @@ func (l *linter) judgeByRuntime() {
 	if l.Cluster.Limits.Runtime == "" || l.Cluster.Limits.KubeVirtGuests {
 		return
 	}
-	j := runtimeJudge{linter: l, cluster: l.Cluster, unavoidable: map[string]map[string]bool{}}
-	j.cluster.Pods.StateClass = cmp.Or(j.cluster.Pods.StateClass, assumedStateClass)
+	j := newRuntimeJudge(l)
 	instancetypes, preferences := l.usableObjects()
-	started := func(o *Object) bool { return !j.refusesAlone(o, instancetypes, preferences) }
-	instancetypes = slices.DeleteFunc(instancetypes, func(o *Object) bool { return !started(o) })
-	preferences = slices.DeleteFunc(preferences, func(o *Object) bool { return !started(o) })
+	refused := func(o *Object) bool {
+		why := j.refusalAlone(o, instancetypes, preferences)
+		if why != "" {
+			j.addFinding("runtime/refused", location{o, "spec"}, fmt.Sprintf("runtime '%s' refuses VMs with it: %s", j.cluster.Limits.Runtime, why))
+		}
+		return why != ""
+	}
+	instancetypes, preferences = slices.DeleteFunc(instancetypes, refused), slices.DeleteFunc(preferences, refused)
 	for _, o := range preferences {
 		j.judgePairs(o, instancetypes)
 	}
+}
+
+// RefusedByRuntime returns why the runtime of the settings starts no guest of an object, by the keys of these objects. It is empty without a runtime.
+func RefusedByRuntime(objects []*Object, settings Settings) map[Key]string {
+	refused := map[Key]string{}
+	if settings.Cluster.Limits.Runtime == "" || settings.Cluster.Limits.KubeVirtGuests {
+		return refused
+	}
+	l := newLinter(objects, settings)
+	l.prepareTrials(mostTrials)
+	l.lintWithWebhookRules() // finds the objects that no VM can name
+	j := newRuntimeJudge(l)
+	instancetypes, preferences := l.usableObjects()
+	for _, o := range slices.Concat(instancetypes, preferences) {
+		if why := j.refusalAlone(o, instancetypes, preferences); why != "" {
+			refused[o.Key()] = why
+		}
+	}
+	return refused
+}
+
+func newRuntimeJudge(l *linter) *runtimeJudge {
+	j := &runtimeJudge{linter: l, cluster: l.Cluster, unavoidable: map[string]map[string]bool{}}
+	j.cluster.Pods.StateClass = cmp.Or(j.cluster.Pods.StateClass, assumedStateClass)
+	return j
 }
 
 // runtimeJudge judges VMs by a runtime.
@@ -55,11 +84,12 @@ type runtimeVerdict struct {
 	refused field.ErrorList
 }
 
-// refusesAlone adds a finding if the runtime starts no guest of an object. The object is tried without others of the catalog, a preference with an instancetype
-// that has exactly what it requires. An object that no such VM can name is tried with the objects of the catalog that fit.
-func (j *runtimeJudge) refusesAlone(o *Object, instancetypes, preferences []*Object) bool {
+// refusalAlone returns why the runtime starts no guest of an object; empty if it starts guests of the object. The object is tried without others of the
+// catalog, a preference with an instancetype that has exactly what it requires. An object that no such VM can name is tried with the objects of the catalog
+// that fit.
+func (j *runtimeJudge) refusalAlone(o *Object, instancetypes, preferences []*Object) string {
 	if j.lacksTrials() {
-		return false
+		return ""
 	}
 	alone, others := j.sets[o], preferences
 	if o.Preference != nil {
@@ -71,12 +101,7 @@ func (j *runtimeJudge) refusesAlone(o *Object, instancetypes, preferences []*Obj
 			verdict = j.judgeSet(both, architecturesOf(o, others[i]))
 		}
 	}
-	if len(verdict.refused) == 0 {
-		return false
-	}
-	j.addFinding("runtime/refused", location{o, "spec"}, fmt.Sprintf(
-		"runtime '%s' refuses VMs with it: %s", j.cluster.Limits.Runtime, reasonsOf(verdict.refused)))
-	return true
+	return reasonsOf(verdict.refused)
 }
 
 // judgePairs adds a finding if the runtime refuses a preference with some instancetypes, although it starts guests of both.

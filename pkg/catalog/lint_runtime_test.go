@@ -1,8 +1,10 @@
 package catalog
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/pkg/config"
 )
 
@@ -41,6 +43,29 @@ var runtimeCases = []lintCase{
 		[]string{small, stateful}, "spec", []string{"networkInterfaceMultiqueue"}},
 	{"a preference with some instancetypes", "runtime/refused-pair", []string{small, oneCPU, queues}, []string{oneCPU, queues}, "spec",
 		[]string{"1 of the 2 instancetypes that fit, such as 'small': ", "networkInterfaceMultiqueue"}},
+}
+
+// TestRefusedByRuntime: the reasons for lists and pages are the reasons of lint, and a runtime that does not judge has none.
+func TestRefusedByRuntime(t *testing.T) {
+	all := objects(t, small, realtime, linux, queues, stateful, oneCPU)
+	settings := noon
+	if got := RefusedByRuntime(all, settings); len(got) != 0 {
+		t.Errorf("without a runtime: %v", got)
+	}
+	settings.Cluster.Limits.Runtime = config.RuntimePod
+	got, want := RefusedByRuntime(all, settings), map[Key]string{}
+	for _, f := range Lint(all, settings) {
+		if f.Rule == "runtime/refused" {
+			want[all[f.Object].Key()] = strings.TrimPrefix(f.Message, "runtime 'pod' refuses VMs with it: ")
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" || len(got) != 1 {
+		t.Errorf("lists differ from lint (-lint +lists):\n%s", diff)
+	}
+	settings.Cluster.Limits.KubeVirtGuests = true
+	if got := RefusedByRuntime(all, settings); len(got) != 0 {
+		t.Errorf("KubeVirt's guests: %v", got)
+	}
 }
 
 // TestOtherRuntimes: what pods refuse is no finding for a bare machine, KubeVirt, or a runtime that is not known.

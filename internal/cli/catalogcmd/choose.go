@@ -34,7 +34,8 @@ func InstancetypesCommand(s *cmdutil.Session) *cobra.Command {
 		Short:   "List the instancetypes that a new VM may use",
 		Long: "List the instancetypes that a new VM may use: of the cluster and the namespace, or with -f of a folder or an OCI artifact.\n" +
 			"Instancetypes that any node can run come first, and then instancetypes with features that only some nodes have, such as\n" +
-			"dedicated CPUs and huge pages; both by class and size. The first column is a value for --instancetype of 'kubectl kiln create vm'.",
+			"dedicated CPUs and huge pages; both by class and size. With --runtime, column STARTS names those with which this runtime starts\n" +
+			"no guest. The first column is a value for --instancetype of 'kubectl kiln create vm'.",
 		Example: "  kubectl kiln instancetypes --for windows.11 --min-cpu 4\n" +
 			"  kubectl kiln instancetypes -f catalog/ -l instancetype.kubevirt.io/class=general.purpose -o wide",
 		Args: cobra.NoArgs,
@@ -91,6 +92,7 @@ func (o *chooseRun) addWish(cmd *cobra.Command, list string, kinds instancetype.
 	flags.StringVarP(&w.selector, "selector", "l", "", "list only objects with these labels, as in kubectl")
 	flags.BoolVar(&w.All, "all", false, "list also objects that are obsolete or do not fit")
 	flags.StringVarP(&w.source, "filename", "f", catalogsource.Cluster, catalogsource.Usage)
+	o.addRuntime(cmd)
 	o.AddRegistry(cmd)
 	o.AddOutput(cmd, "table", "table", "wide", "name", "json", "yaml")
 	o.Answers(cmd, list, []catalogs.Offer{})
@@ -109,6 +111,9 @@ func (o *chooseRun) printOffers(ctx context.Context, w *wish, columns []column) 
 	}
 	for _, refused := range catalog.Refused {
 		o.Warn(cmdutil.Printable(fmt.Sprintf("%s:%d: left out: %s", refused.File, refused.Line, refused.Message)))
+	}
+	if w.Refused, err = catalogs.RefusedByRuntime(ctx, &o.Bench, catalog); err != nil {
+		return err
 	}
 	offers, err := catalog.Choose(w.Wish, time.Now())
 	if err != nil {
@@ -201,11 +206,22 @@ var fits = column{head: "FITS", cell: func(o catalogs.Offer) string {
 	return "no: " + o.Misses
 }}
 
+// starts is the column that reports whether the runtime of --runtime starts guests with an offer. Without a refusal it is not printed.
+var starts = column{head: "STARTS", cell: func(o catalogs.Offer) string {
+	if o.Refused == "" {
+		return "yes"
+	}
+	return "no: " + o.Refused
+}}
+
 // printTable prints offers. It leaves out columns in which all cells are empty, and prints '-' for other empty cells.
 func (o *chooseRun) printTable(columns []column, offers []catalogs.Offer) error {
 	if slices.ContainsFunc(offers, func(o catalogs.Offer) bool { return o.Fits != nil && !*o.Fits }) {
 		// The capacity is cut, because columns is a variable of the package: append must not write into its array.
 		columns = append(columns[:len(columns):len(columns)], fits)
+	}
+	if slices.ContainsFunc(offers, func(o catalogs.Offer) bool { return o.Refused != "" }) {
+		columns = append(columns[:len(columns):len(columns)], starts)
 	}
 	var filled []table.Column
 	rows := make([][]string, len(offers))

@@ -19,6 +19,12 @@ type lintRun struct{ catalogOptions }
 const runtimeUsage = "what runs the guests of the catalog: 'kubevirt'; 'pod', a pod of Kiln for each VMI; 'node', Kiln on bare machines; or 'auto': no " +
 	"runtime judges the objects"
 
+// addRuntime adds --runtime.
+func (o *catalogOptions) addRuntime(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&o.Bench.Runtime, "runtime", workbench.RuntimeAuto, runtimeUsage)
+	cmdutil.CompleteValues(cmd, "runtime", workbench.Runtimes...)
+}
+
 // catalogLintCommand returns 'catalog lint'. Findings are printed to standard output, and only faults to standard error.
 // The default configuration has every feature gate on, because a catalog is meant for many clusters. --config judges for one cluster.
 func catalogLintCommand(s *cmdutil.Session) *cobra.Command {
@@ -40,8 +46,7 @@ func catalogLintCommand(s *cmdutil.Session) *cobra.Command {
 	cmd.Flags().BoolVar(&o.Bench.Strict, "strict", false, "return the exit status 1 for warnings too")
 	cmd.Flags().StringVar(&o.Bench.Config, "config", "",
 		"file with KubeVirt's configuration, as the webhook's --config; default: KubeVirt's defaults with every feature gate on")
-	cmd.Flags().StringVar(&o.Bench.Runtime, "runtime", workbench.RuntimeAuto, runtimeUsage)
-	cmdutil.CompleteValues(cmd, "runtime", workbench.Runtimes...)
+	o.addRuntime(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.lintCatalog(cmd, args[0]) }
 	o.AddRegistry(cmd)
 	o.AddOutput(cmd, "text", "text", "json", "sarif")

@@ -13,6 +13,8 @@ import (
 	"github.com/kilnvm/kiln/internal/cli/cmdutil/catalogsource"
 	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/site"
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/spf13/cobra"
@@ -29,6 +31,7 @@ func catalogSiteCommand(s *cmdutil.Session) *cobra.Command {
 			"commands to copy. The page needs no server and no network.\n" +
 			"With --try there is a second page, try.html, which validates, explains, renders and compares manifests with the catalog in the\n" +
 			"browser of its reader. It needs a server of static files, because browsers do not load a program from a disk.\n" +
+			"With --runtime the page marks the objects with which this runtime starts no guest, with the reason.\n" +
 			"With --key the footer of the page of a published catalog names the key that signed the catalog, by the SHA-256 of the key. Without a\n" +
 			"valid signature of the key there is no page, and the exit status is 1.",
 		Example: "  kubectl kiln catalog site catalog/ --output-dir public/\n" +
@@ -45,11 +48,17 @@ func catalogSiteCommand(s *cmdutil.Session) *cobra.Command {
 				return err
 			}
 			// Lifecycles depend on the time because of kilnvm.io/obsolete-after.
-			page, err := read.PageContent(time.Now())
+			refused, err := catalogs.RefusedByRuntime(cmd.Context(), &o.Bench, read)
 			if err != nil {
 				return err
 			}
-			page.Title = title
+			page, err := read.PageContent(time.Now(), refused)
+			if err != nil {
+				return err
+			}
+			if page.Title = title; o.Bench.Runtime != workbench.RuntimeAuto {
+				page.Runtime = o.Bench.Runtime
+			}
 			if strings.HasPrefix(args[0], oci.Scheme) {
 				page.Reference = args[0]
 				_, page.Version, _ = cutTag(args[0])
@@ -85,6 +94,7 @@ func catalogSiteCommand(s *cmdutil.Session) *cobra.Command {
 	cmd.Flags().StringVar(&folder, "output-dir", "", "folder to write, which must not exist or be empty")
 	_ = cmd.MarkFlagRequired("output-dir") // fails for a flag that is not there
 	cmd.Flags().StringVar(&key, "key", "", "file of a public key, in PEM: write the page only of a published catalog with a signature of this key")
+	o.addRuntime(cmd)
 	o.AddRegistry(cmd)
 	return cmd
 }

@@ -176,6 +176,15 @@ func Lint(ctx context.Context, b *workbench.Bench, c Catalog, now time.Time) ([]
 	return all, warnings, nil
 }
 
+// RefusedByRuntime returns why the runtime of the bench starts no guest of an object, by the keys of these objects. The configuration is the same as in Lint.
+func RefusedByRuntime(ctx context.Context, b *workbench.Bench, c Catalog) (map[catalog.Key]string, error) {
+	settings, _, err := lintSettings(ctx, b, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	return catalog.RefusedByRuntime(c.Objects, settings), nil
+}
+
 // Compare compares two versions of a catalog. The configuration and the warnings are the same as in Lint.
 func Compare(ctx context.Context, b *workbench.Bench, sides [2]Catalog, now time.Time) (catalog.Difference, []string, error) {
 	settings, warnings, err := lintSettings(ctx, b, now)

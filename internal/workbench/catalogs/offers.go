@@ -22,6 +22,8 @@ type Offer struct {
 	Fits *bool `json:"fits,omitempty"`
 	// Misses is the reason why it does not fit.
 	Misses string `json:"misses,omitempty"`
+	// Refused is the reason why the runtime of Wish.Refused starts no guest with the object; empty if it starts guests.
+	Refused string `json:"refused,omitempty"`
 }
 
 // Flag returns the value of --instancetype or --preference that names the object.
@@ -45,6 +47,8 @@ type Wish struct {
 	Labels labels.Selector
 	// All adds obsolete objects and objects that do not fit.
 	All bool
+	// Refused are the reasons of RefusedByRuntime.
+	Refused map[catalog.Key]string
 }
 
 // Choose returns the offers that meet a wish, with the lifecycles at the time now. Preferences are sorted by name. Instancetypes are sorted by class and
@@ -60,7 +64,7 @@ func (c Catalog) Choose(w Wish, now time.Time) (offers []Offer, err error) {
 		if !slices.Contains(w.Kinds.Both(), object.Kind) || w.Labels != nil && !w.Labels.Matches(labels.Set(object.Labels)) {
 			continue
 		}
-		offer := Offer{Entry: object.Entry(now)}
+		offer := Offer{Entry: object.Entry(now), Refused: w.Refused[object.Key()]}
 		if !w.satisfiedBy(offer) || offer.Lifecycle == v1alpha1.LifecycleObsolete && !w.All {
 			continue
 		}

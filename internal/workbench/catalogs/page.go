@@ -13,8 +13,8 @@ import (
 const mostPairs = 1_000_000
 
 // PageContent returns the content of the catalog's static page, with the lifecycles at the time now. It leaves out Object.Fits if the catalog has more
-// than mostPairs pairs.
-func (c Catalog) PageContent(now time.Time) (page site.Catalog, err error) {
+// than mostPairs pairs. refused are the reasons of RefusedByRuntime.
+func (c Catalog) PageContent(now time.Time, refused map[catalog.Key]string) (page site.Catalog, err error) {
 	index := catalog.IndexOf(c.Objects, now)
 	objects, manifests := map[catalog.Key]*catalog.Object{}, map[catalog.Key]string{}
 	for i, o := range c.Objects {
@@ -29,7 +29,7 @@ func (c Catalog) PageContent(now time.Time) (page site.Catalog, err error) {
 	show := func(kind string, entries []catalog.Entry) (all []site.Object) {
 		for _, e := range entries {
 			shown := shownEntry(kind, e)
-			shown.Manifest = manifests[e.Key]
+			shown.Manifest, shown.Refused = manifests[e.Key], refused[e.Key]
 			for _, f := range objects[e.Key].Fields() {
 				shown.Fields = append(shown.Fields, site.Field(f))
 			}
