@@ -91,7 +91,19 @@ type GuestPodStatus struct {
 	ServerCertificate string `json:"serverCertificate,omitempty"`
 	// running is the hardware that libvirt runs; absent while the domain is not active.
 	Running *ReportedHardware `json:"running,omitempty"`
+	// credentials is the result of the last attempt to give accessCredentials to the guest agent; absent before the first attempt, and if the VMI gives it none.
+	Credentials *GuestCredentials `json:"credentials,omitempty"`
 }
+
+// GuestCredentials is the result of an attempt to give accessCredentials to the guest agent.
+type GuestCredentials struct {
+	// failure is why keys or passwords have not reached users of the guest; empty if all have.
+	// +kubebuilder:validation:MaxLength=2048
+	Failure string `json:"failure,omitempty"`
+}
+
+// LongestCredentialFailure is the bound of GuestCredentials.failure in characters. The marker above contains the same number.
+const LongestCredentialFailure = 2048
 
 // GuestFacts are the facts about its host that the guest sees at its first boot. They are recorded, because later boots must find them again.
 type GuestFacts struct {

@@ -17,11 +17,12 @@ import (
 // agentInterval is the time between two questions to an agent that answers. An agent that does not answer is asked four times as often.
 const agentInterval = 30 * time.Second
 
-// watchAgent asks the agent of a running guest until ctx ends, and reports each changed answer. It runs in its own goroutine, because an agent that hangs must
-// delay neither events nor a stop.
+// watchAgent asks the agent of a running guest until ctx ends, reports each changed answer, and gives accessCredentials to the agent. It runs in its own
+// goroutine, because an agent that hangs must delay neither events nor a stop.
 func (g *Guest) watchAgent(ctx context.Context, run startedGuest, running *atomic.Bool) {
 	interval := cmp.Or(g.AgentInterval, agentInterval)
 	var last *v1alpha1.GuestAgent
+	credentials := &credentialSync{Guest: g, run: run}
 	for silent := true; ; {
 		wait := interval
 		if silent {
@@ -41,6 +42,7 @@ func (g *Guest) watchAgent(ctx context.Context, run startedGuest, running *atomi
 			continue
 		}
 		silent = err != nil
+		credentials.sync(ctx, !silent)
 		if equality.Semantic.DeepEqual(last, now) {
 			continue
 		}

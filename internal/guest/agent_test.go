@@ -24,6 +24,9 @@ type fakeAgent struct {
 	mutex  sync.Mutex
 	answer func(ctx context.Context) (hypervisor.AgentFacts, error)
 	asked  int
+	// taken are the credentials that the agent was given, and refused is a user whose credentials it refuses.
+	taken   []string
+	refused string
 }
 
 func (f *fakeAgent) AgentFacts(ctx context.Context, _ hypervisor.Owner) (hypervisor.AgentFacts, error) {
@@ -32,6 +35,33 @@ func (f *fakeAgent) AgentFacts(ctx context.Context, _ hypervisor.Owner) (hypervi
 	f.asked++
 	f.mutex.Unlock()
 	return answer(ctx)
+}
+
+func (f *fakeAgent) SetAuthorizedKeys(_ context.Context, _ hypervisor.Owner, user string, keys []string) error {
+	return f.takeCredential(user, "keys "+strings.Join(keys, ","))
+}
+
+func (f *fakeAgent) SetPassword(_ context.Context, _ hypervisor.Owner, user, password string) error {
+	return f.takeCredential(user, "password "+password)
+}
+
+func (f *fakeAgent) takeCredential(user, what string) error {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.taken = append(f.taken, user+" "+what)
+	if user == f.refused {
+		return errors.New("no such user\n\x1b[31m")
+	}
+	return nil
+}
+
+// takenCredentials returns the credentials that the agent was given since the last call.
+func (f *fakeAgent) takenCredentials() []string {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	taken := f.taken
+	f.taken = nil
+	return taken
 }
 
 func (f *fakeAgent) setAnswer(answer func(ctx context.Context) (hypervisor.AgentFacts, error)) {

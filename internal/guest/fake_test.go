@@ -145,6 +145,22 @@ type fakeMachine struct {
 	mutex      sync.Mutex
 	console    string
 	bindErrors field.ErrorList
+	// credentials are the accessCredentials for the agent, or why they cannot be read.
+	credentials    hostresources.Credentials
+	credentialsErr error
+}
+
+func (m *fakeMachine) Credentials(*v1.VirtualMachineInstance) (hostresources.Credentials, error) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	return m.credentials, m.credentialsErr
+}
+
+// setCredentials changes the content of the mounted Secrets.
+func (m *fakeMachine) setCredentials(keys map[string][]string, passwords map[string]string, err error) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.credentials, m.credentialsErr = hostresources.Credentials{Keys: keys, Passwords: passwords}, err
 }
 
 func (m *fakeMachine) Bind(_ context.Context, vmi *v1.VirtualMachineInstance) (hostresources.Bound, field.ErrorList) {

@@ -14,6 +14,7 @@ import (
 	"github.com/kilnvm/kiln/test/guest"
 	"github.com/kilnvm/kiln/test/poll"
 	"k8s.io/apimachinery/pkg/api/resource"
+	v1 "kubevirt.io/api/core/v1"
 )
 
 var wroteLine = regexp.MustCompile(`(?m)^KILN-WROTE (\d+)\r?$`)
@@ -36,21 +37,32 @@ func (l *launcher) waitForMoreFiles(t *testing.T, n int) {
 	}
 }
 
-// TestFreezesARealGuest: QEMU's own agent runs in a guest with a filesystem. A frozen filesystem takes no write until it is thawed; freezing and thawing twice
-// are no errors; the agent reports the filesystem.
-func TestFreezesARealGuest(t *testing.T) {
-	t.Parallel()
+// vmiWithAgent returns a VMI whose guest runs QEMU's own agent, if its volumes are mounted by mountAgent.
+func vmiWithAgent(t *testing.T) *v1.VirtualMachineInstance {
+	t.Helper()
 	vmi := withGracePeriod(vmiWithStorage(t), 300)
 	memory := resource.MustParse("384Mi")
 	vmi.Spec.Domain.Memory.Guest, vmi.Spec.Domain.Memory.MaxGuest = &memory, &memory
 	vmi.Spec.Domain.Firmware.KernelBoot.KernelArgs = guest.Cmdline + " kiln.agent=vda"
-	c := serveVMI(t, vmi)
-	l := startLauncher(t, c, func(root string) {
+	return vmi
+}
+
+func mountAgent(t *testing.T) func(root string) {
+	return func(root string) {
 		mountVolumes(t)(root)
 		if err := guest.AddAgent(filepath.Join(root, pod.Kernel, "boot/initrd")); err != nil {
 			t.Fatal(err)
 		}
-	})
+	}
+}
+
+// TestFreezesARealGuest: QEMU's own agent runs in a guest with a filesystem. A frozen filesystem takes no write until it is thawed; freezing and thawing twice
+// are no errors; the agent reports the filesystem.
+func TestFreezesARealGuest(t *testing.T) {
+	t.Parallel()
+	vmi := vmiWithAgent(t)
+	c := serveVMI(t, vmi)
+	l := startLauncher(t, c, mountAgent(t))
 	c.waitForReport(t, l, "an agent that answers", hasAgent)
 	l.waitForMoreFiles(t, 2)
 	if strings.Contains(l.consoleText(), "KILN-AGENT") {

@@ -66,11 +66,16 @@ type Hypervisor interface {
 type Agent interface {
 	// AgentFacts asks the agent in the owner's guest until ctx ends. It returns an error if the agent does not answer.
 	AgentFacts(ctx context.Context, owner hypervisor.Owner) (hypervisor.AgentFacts, error)
+	// SetAuthorizedKeys replaces the SSH keys of a user of the owner's guest. SetPassword sets the password of a user.
+	SetAuthorizedKeys(ctx context.Context, owner hypervisor.Owner, user string, keys []string) error
+	SetPassword(ctx context.Context, owner hypervisor.Owner, user, password string) error
 }
 
 // Machine binds a VMI to its pod. hostresources.Pod implements it; tests use a fake.
 type Machine interface {
 	Bind(ctx context.Context, vmi *v1.VirtualMachineInstance) (hostresources.Bound, field.ErrorList)
+	// Credentials reads the current accessCredentials of the VMI for the guest agent.
+	Credentials(vmi *v1.VirtualMachineInstance) (hostresources.Credentials, error)
 	// Console returns the path of the guest's serial log.
 	Console() string
 }
@@ -113,7 +118,7 @@ func (g *Guest) Run(ctx context.Context) error {
 	last := g.Daemon.addQEMULastLine(g.followDomain(ctx, run))
 	ctrl.LoggerFrom(ctx).Info("the guest has ended", "state", last.State, "reason", last.Reason, "message", last.Message)
 	g.Channel.Report(func(status *v1alpha1.GuestPodStatus) {
-		status.Domain, status.Refusal, status.Agent, status.Running = &last, nil, nil, nil
+		status.Domain, status.Refusal, status.Agent, status.Credentials, status.Running = &last, nil, nil, nil, nil
 	})
 	within, cancel := context.WithTimeout(life, flushLimit)
 	defer cancel()

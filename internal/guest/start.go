@@ -41,6 +41,8 @@ type startedGuest struct {
 	// macs are the addresses of the domain's network cards. hasAgent is true if the domain has the channel of the guest agent.
 	macs     []string
 	hasAgent bool
+	// credentials reads the accessCredentials for the guest agent; nil if the VMI has none.
+	credentials func() (hostresources.Credentials, error)
 	// console and display are sockets of QEMU.
 	console, display string
 	// domain is the domain as given to libvirt, and frontend the guest-visible hardware that it was rendered from.
@@ -148,6 +150,9 @@ func (g *Guest) attemptStart(ctx context.Context) (startedGuest, error) {
 		owner: domain.Owner, gracePeriod: Grace(vmi), status: status, domain: domain, frontend: front, console: bound.Serial, display: bound.VNC,
 	}
 	started.macs, started.hasAgent = domain.Agent()
+	if hostresources.NeedAgent(vmi) {
+		started.credentials = func() (hostresources.Credentials, error) { return g.Machine.Credentials(vmi) }
+	}
 	return started, err
 }
 

@@ -15,7 +15,11 @@ import (
 )
 
 // cloudData is the content of a cloud-init volume.
-type cloudData struct{ user, network string }
+type cloudData struct {
+	user, network string
+	// keys are SSH keys for cloud-init's default user by names without a meaning, as in KubeVirt.
+	keys map[string]string
+}
 
 // inlineNoCloud describes the ISO of a volume whose data is in the VMI's spec.
 func inlineNoCloud(path string, vmi *v1.VirtualMachineInstance, data *v1.CloudInitNoCloudSource) (volumeSource, error) {
@@ -43,7 +47,11 @@ func inlineData(data *v1.CloudInitNoCloudSource) (given cloudData, err error) {
 // noCloudISO describes the ISO that cloud-init's NoCloud data source looks for: volume label 'cidata' and the files meta-data, user-data and network-config.
 // The instance id is the VMI's name and namespace, because a new id makes cloud-init run as at a first boot.
 func noCloudISO(path string, vmi *v1.VirtualMachineInstance, data cloudData) (volumeSource, error) {
-	metaData, err := yaml.Marshal(map[string]string{"instance-id": instanceID(vmi), "local-hostname": hostname(vmi)})
+	about := map[string]any{"instance-id": instanceID(vmi), "local-hostname": hostname(vmi)}
+	if len(data.keys) > 0 {
+		about["public-keys"] = data.keys
+	}
+	metaData, err := yaml.Marshal(about)
 	if err != nil {
 		return volumeSource{}, err
 	}

@@ -35,6 +35,9 @@ func (p *Pod) cloudInit(vmi *v1.VirtualMachineInstance, volume v1.Volume, path s
 		}
 		data.network = secret.network
 	}
+	if data.keys, err = p.cloudInitKeys(vmi, volume.CloudInitConfigDrive != nil); err != nil {
+		return volumeSource{}, err
+	}
 	return write(path, vmi, data)
 }
 
@@ -54,9 +57,12 @@ func (p *Pod) secretData(folder string) (data cloudData, err error) {
 
 // configDriveISO describes the ISO that cloud-init's ConfigDrive data source looks for: volume label 'config-2' and the files of OpenStack.
 func configDriveISO(path string, vmi *v1.VirtualMachineInstance, data cloudData) (volumeSource, error) {
-	about := map[string]string{"instance_id": instanceID(vmi), "hostname": hostname(vmi), "local_hostname": hostname(vmi)}
+	about := map[string]any{"instance_id": instanceID(vmi), "hostname": hostname(vmi), "local_hostname": hostname(vmi)}
 	if firmware := vmi.Spec.Domain.Firmware; firmware != nil && firmware.UUID != "" {
 		about["uuid"] = string(firmware.UUID)
+	}
+	if len(data.keys) > 0 {
+		about["public_keys"] = data.keys
 	}
 	metaData, err := json.Marshal(about)
 	if err != nil {

@@ -34,18 +34,19 @@ func TestPodWarnings(t *testing.T) {
 		"beside KubeVirt":          {spec: "domain: {cpu: {realtime: {}}}", change: func(c *config.Cluster) { c.Limits.KubeVirtGuests = true }},
 		"on bare machines":         {spec: "domain: {cpu: {realtime: {}}}", change: func(c *config.Cluster) { c.Limits.Runtime = config.RuntimeNode }},
 		"no effect in a pod": {
-			spec: "accessCredentials: [{}]\nevictionStrategy: LiveMigrate", change: func(c *config.Cluster) { c.Limits.Runtime = config.RuntimePod },
+			spec:   "utilityVolumes: [{name: a, type: MemoryDump}]\nevictionStrategy: LiveMigrate",
+			change: func(c *config.Cluster) { c.Limits.Runtime = config.RuntimePod },
 			want: []string{
-				"accessCredentials[0] has no effect: put keys and passwords into the cloud-init data",
+				"utilityVolumes[0] has no effect: nothing is plugged into a running guest",
 				"evictionStrategy has no effect: a guest is shut down when its node is drained, and not migrated",
 			},
 		},
 		"four have no effect": {
-			spec: "accessCredentials: [{}, {}, {}, {}]", change: func(c *config.Cluster) { c.Limits.Runtime = config.RuntimePod },
+			spec: "utilityVolumes: [{name: a}, {name: b}, {name: c}, {name: d}]", change: func(c *config.Cluster) { c.Limits.Runtime = config.RuntimePod },
 			want: []string{
-				"accessCredentials[0] has no effect: put keys and passwords into the cloud-init data",
-				"accessCredentials[1] has no effect: put keys and passwords into the cloud-init data",
-				"accessCredentials[2] has no effect: put keys and passwords into the cloud-init data",
+				"utilityVolumes[0] has no effect: nothing is plugged into a running guest",
+				"utilityVolumes[1] has no effect: nothing is plugged into a running guest",
+				"utilityVolumes[2] has no effect: nothing is plugged into a running guest",
 				"further fields that have no effect in a pod: 1; 'kubectl kiln validate --runtime pod' lists them",
 			},
 		},

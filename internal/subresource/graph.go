@@ -139,10 +139,8 @@ func (g graph) matcherNodes(matcher v1.Matcher, unnamed string, pinned *v1.Insta
 
 // specNodes returns the nodes of the objects that a VMI's spec names.
 func (g graph) specNodes(spec *v1.VirtualMachineInstanceSpec) (nodes []v1.ObjectGraphNode) {
-	for i := range spec.AccessCredentials {
-		if secret := credentialSecret(&spec.AccessCredentials[i]); secret != "" {
-			nodes = append(nodes, g.newNode(dependsSecret, secret))
-		}
+	for _, secret := range pod.CredentialSecrets(spec) {
+		nodes = append(nodes, g.newNode(dependsSecret, secret))
 	}
 	for i := range spec.Volumes {
 		nodes = append(nodes, g.volumeNodes(&spec.Volumes[i])...)
@@ -159,16 +157,6 @@ func (g graph) specNodes(spec *v1.VirtualMachineInstanceSpec) (nodes []v1.Object
 		}
 	}
 	return nodes
-}
-
-func credentialSecret(access *v1.AccessCredential) string {
-	switch {
-	case access.SSHPublicKey != nil && access.SSHPublicKey.Source.Secret != nil:
-		return access.SSHPublicKey.Source.Secret.SecretName
-	case access.UserPassword != nil && access.UserPassword.Source.Secret != nil:
-		return access.UserPassword.Source.Secret.SecretName
-	}
-	return ""
 }
 
 func (g graph) volumeNodes(volume *v1.Volume) (nodes []v1.ObjectGraphNode) {

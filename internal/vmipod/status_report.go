@@ -52,11 +52,12 @@ func (s *statusReport) writeStatus(ctx context.Context, o observed.Objects, done
 	return nil
 }
 
-// writeEvents writes events about the phase Running and about a new reason why the guest does not start.
+// writeEvents writes events about the phase Running, accessCredentials, and a new reason why the guest does not start.
 func (s *statusReport) writeEvents(ctx context.Context, changed, before *v1.VirtualMachineInstance) {
 	if before.Status.Phase != v1.Running && changed.Status.Phase == v1.Running {
 		s.writeEvent(before, corev1.EventTypeNormal, condition.Cause{Reason: string(v1.Started), Message: "the guest runs"})
 	}
+	s.writeCredentialEvent(changed, before)
 	cause := newRefusal(changed, before)
 	if cause == nil {
 		return
@@ -65,6 +66,20 @@ func (s *statusReport) writeEvents(ctx context.Context, changed, before *v1.Virt
 	was := condition.Of(before, v1.VirtualMachineInstanceSynchronized)
 	if metav1.GetControllerOf(before) == nil && (was == nil || was.Reason != cause.Reason) { // the controller of VMs logs the causes of the others
 		condition.Log(ctx, before, "vmi", *cause)
+	}
+}
+
+// writeCredentialEvent writes KubeVirt's event about a changed result of accessCredentials.
+func (s *statusReport) writeCredentialEvent(changed, before *v1.VirtualMachineInstance) {
+	const kind = v1.VirtualMachineInstanceAccessCredentialsSynchronized
+	was, is := condition.Of(before, kind), condition.Of(changed, kind)
+	switch {
+	case is == nil || was != nil && was.Status == is.Status && was.Message == is.Message:
+	case is.Status == corev1.ConditionTrue:
+		s.writeEvent(before, corev1.EventTypeNormal, condition.Cause{Reason: v1.AccessCredentialsSyncSuccess.String(),
+			Message: "the guest has the keys and passwords of accessCredentials"})
+	default:
+		s.writeEvent(before, corev1.EventTypeWarning, condition.Cause{Reason: v1.AccessCredentialsSyncFailed.String(), Message: is.Message})
 	}
 }
 

@@ -89,6 +89,7 @@ func (g guest) mountStorage() (m mounted, errs field.ErrorList) {
 	g.mountHugePages(&m)
 	g.mountState(&m)
 	g.mountKernel(&m)
+	g.mountCredentials(&m)
 	for i := range g.spec.Volumes {
 		v := &g.spec.Volumes[i]
 		name, path := volumeName("volume", v.Name), VolumePath(v.Name)

@@ -103,8 +103,6 @@ var effectCases = []struct {
 	{why: "USB locks nothing", spec: "domain: {devices: {hostDevices: [{name: c, deviceName: x.y/usb}]}}", with: permitting},
 	{why: "devices of other tools", spec: "domain: {devices: {downwardMetrics: {}, clientPassthrough: {}}}",
 		want: []string{"domain.devices.downwardMetrics", "domain.devices.clientPassthrough"}},
-	{why: "credentials", spec: "accessCredentials: [{sshPublicKey: {source: {secret: {secretName: a}}, propagationMethod: {noCloud: {}}}}]",
-		want: []string{"accessCredentials[0]"}},
 	{why: "SEV", spec: "domain: {launchSecurity: {sev: {}}}", want: []string{"!domain.launchSecurity.sev"}},
 	{why: "SNP", spec: "domain: {launchSecurity: {snp: {}}}", want: []string{"!domain.launchSecurity.snp"}},
 	{why: "SEV on nodes that lock", spec: "domain: {launchSecurity: {sev: {}}}", with: locking},

@@ -16,8 +16,8 @@ const (
 	volumes, devices = "/volumes", "/dev/volumes"
 	// Kernel is the image of firmware.kernelBoot.
 	Kernel = "/kernel"
-	// secrets has a folder for each Secret that a volume refers to.
-	secrets = "/secrets"
+	// secrets has a folder for each Secret that a volume refers to, credentials one for each Secret of accessCredentials.
+	secrets, credentials = "/secrets", "/credentials"
 )
 
 // DiskFile is the file that a claim with a file system has the disk in, as in KubeVirt.

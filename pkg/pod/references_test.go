@@ -28,6 +28,13 @@ func TestReferences(t *testing.T) {
 			[]string{"spec.volumes[0].cloudInitConfigDrive.secretRef.name: Secret u"}},
 		{"a ConfigMap of a Secret's name", "volumes: [{name: a, secret: {secretName: x}}, {name: b, configMap: {name: x}}]",
 			[]string{"spec.volumes[0].secret.secretName: Secret x", "spec.volumes[1].configMap.name: ConfigMap x"}},
+		{"credentials", "accessCredentials: [{sshPublicKey: {source: {secret: {secretName: k}}, propagationMethod: {noCloud: {}}}}, " +
+			"{userPassword: {source: {secret: {secretName: p}}, propagationMethod: {qemuGuestAgent: {}}}}, " +
+			"{sshPublicKey: {source: {secret: {secretName: k}}, propagationMethod: {qemuGuestAgent: {users: [a]}}}}]",
+			[]string{"spec.accessCredentials[0].sshPublicKey.source.secret.secretName: Secret k",
+				"spec.accessCredentials[1].userPassword.source.secret.secretName: Secret p"}},
+		{"credentials without a source", "accessCredentials: [{}, {sshPublicKey: {source: {}, propagationMethod: {}}}, " +
+			"{userPassword: {source: {secret: {secretName: ''}}}}]", nil},
 		{"an account of a volume", "volumes: [{name: a, serviceAccount: {serviceAccountName: s}}]",
 			[]string{"spec.volumes[0].serviceAccount.serviceAccountName: ServiceAccount s"}},
 		{"an account of the VMI", "serviceAccountName: s", []string{"spec.serviceAccountName: ServiceAccount s"}},

@@ -4,15 +4,11 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	v1 "kubevirt.io/api/core/v1"
 )
 
-// Fields: accessCredentials, domain.launchSecurity; and what the pod may do. It is what profile restricted of Pod Security admits.
+// Fields: domain.launchSecurity; and what the pod may do. It is what profile restricted of Pod Security admits.
 
 var securityEffects = []Effect{
-	{"accessCredentials[]", Warned, "has no effect: put keys and passwords into the cloud-init data", func(g guest) []*field.Path {
-		return pathsOf(g.spec.AccessCredentials, g.path.Child("accessCredentials"), func(*v1.AccessCredential) bool { return true })
-	}},
 	{"domain.launchSecurity.sev", Refused, lockedReason, func(g guest) []*field.Path {
 		security := g.spec.Domain.LaunchSecurity
 		return pathIf(g.domain.Child("launchSecurity", "sev"), security != nil && security.SEV != nil && !g.LockedMemory)

@@ -2,6 +2,7 @@ package validate
 
 import (
 	"github.com/kilnvm/kiln/pkg/config"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -9,7 +10,7 @@ import (
 // Fields: accessCredentials.
 // A credential is an SSH key or a password. It has one source and one propagation method, and a method that uses cloud-init has a
 // cloud-init volume.
-// KubeVirt has them in validateAccessCredentials, which counts sources and methods and reports the list, not the field that lacks.
+// KubeVirt has the rules in validateAccessCredentials, which counts sources and methods and reports the list, not the field that lacks.
 
 var credentialRules = []guestRule{
 	{accessCredentials, []Rule{
@@ -21,6 +22,7 @@ var credentialRules = []guestRule{
 		{Name: "security/key-volume"},
 		{Name: "security/key-users"},
 		{Name: "security/key-method"},
+		{Name: "security/credential-secret", KubeVirt: KubeVirtAdmits},
 	}},
 }
 
@@ -40,6 +42,7 @@ func accessCredentials(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 		}
 		if password := credential.UserPassword; password != nil {
 			at := at.Child("userPassword")
+			errs = append(errs, credentialSecret(password.Source.Secret, at)...)
 			if password.Source.Secret == nil {
 				errs = append(errs, field.Required(at.Child("source", "secret"), "name the secret that holds the passwords").WithOrigin("security/password-source"))
 			}
@@ -55,6 +58,7 @@ func accessCredentials(spec *v1.VirtualMachineInstanceSpec, _ config.Limits, pat
 // sshKey: noCloud and configDrive write the keys into the cloud-init volume of the VMI, so there must be one. The guest agent writes
 // them into the home of each user, so it needs their names.
 func sshKey(spec *v1.VirtualMachineInstanceSpec, key *v1.SSHPublicKeyAccessCredential, path *field.Path) (errs field.ErrorList) {
+	errs = append(errs, credentialSecret(key.Source.Secret, path)...)
 	if key.Source.Secret == nil {
 		errs = append(errs, field.Required(path.Child("source", "secret"), "name the secret that holds the keys").WithOrigin("security/key-source"))
 	}
@@ -88,6 +92,20 @@ func sshKey(spec *v1.VirtualMachineInstanceSpec, key *v1.SSHPublicKeyAccessCrede
 		errs = append(errs, field.Invalid(at, given, "must be exactly one of configDrive, noCloud and qemuGuestAgent").WithOrigin("security/key-method"))
 	}
 	return errs
+}
+
+// credentialSecret judges the name of the Secret of a credential: the API server refuses a pod with another name.
+func credentialSecret(secret *v1.AccessCredentialSecretSource, credential *field.Path) field.ErrorList {
+	at := credential.Child("source", "secret", "secretName")
+	switch {
+	case secret == nil: // another rule judges it
+		return nil
+	case secret.SecretName == "":
+		return field.ErrorList{field.Required(at, "name the Secret of the credential").WithOrigin("security/credential-secret")}
+	case len(validation.IsDNS1123Subdomain(secret.SecretName)) > 0:
+		return named(at, secret.SecretName, validation.IsDNS1123Subdomain).WithOrigin("security/credential-secret")
+	}
+	return nil
 }
 
 // anyVolume reports whether the VMI has a volume of a type.

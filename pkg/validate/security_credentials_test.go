@@ -25,6 +25,23 @@ accessCredentials:
 `),
 	},
 	{
+		why:   "keys of a Secret without a name",
+		rule:  "security/credential-secret",
+		given: spec("accessCredentials: [{sshPublicKey: {source: {secret: {}}, propagationMethod: {qemuGuestAgent: {users: [a]}}}}]"),
+		want:  required("spec.accessCredentials[0].sshPublicKey.source.secret.secretName"),
+	},
+	{
+		why:   "passwords of a Secret that climbs",
+		rule:  "security/credential-secret",
+		given: spec("accessCredentials: [{userPassword: {source: {secret: {secretName: ../a}}, propagationMethod: {qemuGuestAgent: {}}}}]"),
+		want:  invalid("spec.accessCredentials[0].userPassword.source.secret.secretName"),
+	},
+	{
+		why:   "keys of a Secret with dots",
+		rule:  "security/credential-secret",
+		given: spec("accessCredentials: [{sshPublicKey: {source: {secret: {secretName: keys.shop-1}}, propagationMethod: {qemuGuestAgent: {users: [a]}}}}]"),
+	},
+	{
 		why:   "neither kind",
 		rule:  "security/credential-kind",
 		given: spec("accessCredentials: [{}]"),

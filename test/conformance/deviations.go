@@ -163,7 +163,7 @@ var deviations = []deviation{
 		"disks/empty-disk-capacity", "disks/lun-bus",
 		"features/hyperv-spinlocks", "features/hyperv-vendor-id", "firmware/uuid", "machine/board")},
 	{name: "Volumes that no pod mounts", added: errorOfOrigin("disks/volume-object", "disks/volume-object-name", "disks/sysprep-source",
-		"disks/container-disk-image", "disks/downward-api")},
+		"disks/container-disk-image", "disks/downward-api", "security/credential-secret")},
 	{name: "Resources of device plugins", added: func(j judged, err *field.Error) bool {
 		return pluginResource.MatchString(err.Field) && strings.HasPrefix(err.Detail, "must not be ") || errorOfOrigin("resources/name", "resources/whole",
 			"resources/limit-equal", "hostdevices/device-name", "hostdevices/request-form", "networks/claim-request-form")(j, err)

@@ -14,7 +14,8 @@ import (
 const agentFolder = "agent"
 
 // AddAgent adds Debian's qemu-guest-agent, and the driver of ext4, to an initramfs of Build. A guest with kiln.agent=DISK on the command line of its kernel
-// makes a filesystem on the disk, starts the agent, and writes files without end: a line 'KILN-WROTE N' for each that is on the disk.
+// makes a filesystem on the disk, starts the agent, and writes files without end: a line 'KILN-WROTE N' for each that is on the disk. Each change of the
+// password and the SSH keys that the agent gives to user demo is a line 'KILN-CREDENTIALS demo:PASSWORD;KEY;KEY'.
 func AddAgent(initramfs string) error {
 	files, err := agentFiles()
 	if err != nil {

@@ -410,7 +410,8 @@ if [ -n "$(told grow)" ]; then
 fi
 
 # kiln.agent=DISK, where AddAgent has added an agent: makes a filesystem on the disk and starts the agent. Files are written to it without end, and each is
-# said when it is on the disk: a frozen filesystem takes none.
+# said when it is on the disk: a frozen filesystem takes none. User demo gets keys and a password from the agent, and each change of these is said. The guest
+# has no chpasswd: a script takes its place.
 agent=$(told agent)
 if [ -n "$agent" ]; then
 	for module in $(cat /agent/order); do
@@ -420,6 +421,11 @@ if [ -n "$agent" ]; then
 	if ! { mke2fs "/dev/$agent" && mount -t ext4 "/dev/$agent" /kept; } >/made 2>&1; then
 		echo "KILN-AGENT has no filesystem: $(cat /made)" >/dev/ttyS0
 	fi
+	mkdir -p /etc /home/demo
+	echo 'demo:x:1000:1000::/home/demo:/bin/sh' >>/etc/passwd
+	chown 1000:1000 /home/demo
+	printf '#!/bin/busybox sh\ncat >/etc/given\n' >/bin/chpasswd
+	chmod 755 /bin/chpasswd
 	for name in /sys/class/virtio-ports/*/name; do
 		[ "$(cat "$name")" = org.qemu.guest_agent.0 ] && channel=/dev/$(basename "$(dirname "$name")")
 	done
@@ -428,6 +434,8 @@ if [ -n "$agent" ]; then
 	while true; do
 		wrote=$((wrote + 1))
 		echo "$wrote" >"/kept/file" && sync && echo "KILN-WROTE $wrote" >/dev/ttyS0
+		has=$(cat /etc/given /home/demo/.ssh/authorized_keys 2>/dev/null | tr '\n' ';')
+		[ "$has" = "$had" ] || { had=$has && echo "KILN-CREDENTIALS $has" >/dev/ttyS0; }
 		sleep 0.2
 	done
 fi

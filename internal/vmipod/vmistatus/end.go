@@ -22,6 +22,7 @@ func SetFinal(vmi *v1.VirtualMachineInstance, o observed.Objects) (v1.VirtualMac
 		setStarted(vmi, o.Pod)
 	}
 	setAgent(vmi, nil)
+	setCredentials(vmi, nil)
 	Report{Objects: o}.setPendingChanges(vmi)
 	condition.SetEnd(vmi, phase, cause)
 	return phase, cause

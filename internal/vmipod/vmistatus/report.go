@@ -54,6 +54,7 @@ func (r Report) setState(vmi *v1.VirtualMachineInstance, now time.Time) (recheck
 	}
 	lost, recheck := nodeLostCause(r.Pod, now)
 	setAgent(vmi, r.agentReport(lost))
+	setCredentials(vmi, r.credentialReport(lost))
 	switch started := r.Domain() != nil || vmi.Status.Phase == v1.Running; {
 	case started:
 		condition.SetPhase(vmi, v1.Running)
