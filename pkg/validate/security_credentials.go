@@ -94,7 +94,7 @@ func sshKey(spec *v1.VirtualMachineInstanceSpec, key *v1.SSHPublicKeyAccessCrede
 	return errs
 }
 
-// credentialSecret judges the name of the Secret of a credential: the API server refuses a pod with another name.
+// credentialSecret judges the name of the Secret of a credential. No Secret can have another name, and the pod of the VMI would wait without end.
 func credentialSecret(secret *v1.AccessCredentialSecretSource, credential *field.Path) field.ErrorList {
 	at := credential.Child("source", "secret", "secretName")
 	switch {

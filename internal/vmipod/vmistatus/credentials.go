@@ -10,7 +10,7 @@ import (
 
 // credentialReport returns what became of the accessCredentials for the guest agent; nil if the launcher has not tried yet, or its node does not answer.
 func (r Report) credentialReport(lost *condition.Cause) *v1alpha1.GuestCredentials {
-	if lost != nil || r.RunningDomain() == nil || len(r.VMI.Spec.AccessCredentials) == 0 {
+	if lost != nil || r.RunningDomain() == nil { // the cache has no accessCredentials of the VMI: only the launcher knows whether there are some
 		return nil
 	}
 	return r.GuestPod.Status.Credentials
