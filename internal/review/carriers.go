@@ -118,6 +118,7 @@ func (c *carriedReview) stageOne(ctx context.Context, guest carrier.Guest) (*car
 		if err != nil {
 			return nil, admit.Verdict{}, err
 		}
+		c.addRuntimeWarnings(&reviewed)
 		reviewed.Errors = append(validate.EmbeddedMetadata(guest.Raw), reviewed.Errors...)
 		request, err := c.vmRequest(ctx, &reviewed, c.asker)
 		if err != nil {

@@ -90,6 +90,7 @@ type VM struct {
 func (r Reviewer) ReviewVM(ctx context.Context, vm, old *v1.VirtualMachine, asker Asker) (VM, error) {
 	reviewed, err := r.runVMStage1(ctx, r.newVMReview(vm, old, asker), asker)
 	if err == nil {
+		r.addRuntimeWarnings(&reviewed)
 		err = r.judgeVMByPolicies(ctx, &reviewed, asker)
 	}
 	if reviewed.Meant != nil && reviewed.Allowed() { // a refused change has no effect
@@ -106,7 +107,7 @@ func (r Reviewer) newVMReview(vm, old *v1.VirtualMachine, asker Asker) VM {
 	return VM{given: vm, old: old, seed: asker.Seed, configuration: r.Configuration()}
 }
 
-// runVMStage1 reviews a VM without the policies.
+// runVMStage1 reviews a VM without the policies and without the warnings of the runtime, which the mutating webhook does not answer with.
 func (r Reviewer) runVMStage1(ctx context.Context, reviewed VM, asker Asker) (VM, error) {
 	resolver := r.resolverFor(reviewed.configuration)
 	resolver.Rights = inferenceRights(reviewed.given, reviewed.old, asker)
@@ -119,10 +120,6 @@ func (r Reviewer) runVMStage1(ctx context.Context, reviewed VM, asker Asker) (VM
 	reviewed.Explicit, reviewed.Verdict = admit.VM(reviewed.Meant, reviewed.old, reviewed.Input)
 	reviewed.Errors = append(reviewed.Errors, obsolete...)
 	reviewed.Warnings = slices.Concat(reviewed.Resolved.Warnings, reviewed.Warnings)
-	if reviewed.Allowed() && !reviewed.Unknown() {
-		setters := func() func(string) string { return admit.Setters(reviewed.Meant, reviewed.Input) }
-		reviewed.Warnings = append(reviewed.Warnings, r.runtimeWarnings(reviewed.Explicit, reviewed.configuration, setters)...)
-	}
 	return reviewed, ctx.Err()
 }
 

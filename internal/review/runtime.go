@@ -9,6 +9,14 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
+// addRuntimeWarnings adds the warnings of the runtime about a VM that passed stage 1.
+func (r Reviewer) addRuntimeWarnings(reviewed *VM) {
+	if reviewed.Allowed() && !reviewed.Unknown() {
+		setters := func() func(string) string { return admit.Setters(reviewed.Meant, reviewed.Input) }
+		reviewed.Warnings = append(reviewed.Warnings, r.runtimeWarnings(reviewed.Explicit, reviewed.configuration, setters)...)
+	}
+}
+
 // runtimeWarnings returns the warnings of the runtime about an explicit VMI that it may start. If guests run in pods or on bare machines, these are the fields
 // without effect there. If it is not known how guests run, such as offline, these are the fields with which no pod starts the guest: launchers on bare machines
 // and KubeVirt support most of them. setters returns a function that names who set the field at a path (admit.Setters); runtimeWarnings calls setters only if

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/fieldpath"
 	"github.com/kilnvm/kiln/pkg/internal/filled"
+	"github.com/kilnvm/kiln/pkg/internal/leaves"
 	"github.com/kilnvm/kiln/pkg/validate"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -30,8 +31,17 @@ func Setters(vm *v1.VirtualMachine, in Input) func(path string) string {
 	if !in.hasSources() {
 		return func(string) string { return "" }
 	}
-	_, done := completeVM(vm, Instance(vm), in)
-	return (&sourceFinder{vm: vm, done: done, sent: asJSON(vm), prefix: templatePrefix}).setterOf
+	var finder *sourceFinder
+	return func(path string) string {
+		if steps := fieldpath.Parse(templatePrefix + path); leaves.StepsPresent(vm, steps) == len(steps) {
+			return "" // as setterOf returns, which makes the VMI explicit again and decodes the VM
+		}
+		if finder == nil {
+			_, done := completeVM(vm, Instance(vm), in)
+			finder = &sourceFinder{vm: vm, done: done, sent: asJSON(vm), prefix: templatePrefix}
+		}
+		return finder.setterOf(path)
+	}
 }
 
 // SettersOfVMI is Setters for a VMI as the user wrote it.

@@ -4,7 +4,6 @@ import (
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -15,9 +14,9 @@ import (
 
 var cpuEffects = []Effect{
 	{"domain.cpu.realtime", Refused, "needs the capability SYS_NICE, which restricted pods have not: remove it, or let the guest run on a bare machine",
-		func(g guest) []*field.Path {
+		func(g guest) []int {
 			cpu := g.spec.Domain.CPU
-			return pathIf(g.domain.Child("cpu", "realtime"), cpu != nil && cpu.Realtime != nil)
+			return onlyIf(cpu != nil && cpu.Realtime != nil)
 		}},
 }
 

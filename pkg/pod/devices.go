@@ -2,7 +2,6 @@ package pod
 
 import (
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 )
 
@@ -19,11 +18,11 @@ const (
 )
 
 var deviceEffects = []Effect{
-	{"domain.devices.downwardMetrics", Warned, "has no effect: restricted pods cannot read the metrics of the node", func(g guest) []*field.Path {
-		return pathIf(g.domain.Child("devices", "downwardMetrics"), g.spec.Domain.Devices.DownwardMetrics != nil)
+	{"domain.devices.downwardMetrics", Warned, "has no effect: restricted pods cannot read the metrics of the node", func(g guest) []int {
+		return onlyIf(g.spec.Domain.Devices.DownwardMetrics != nil)
 	}},
-	{"domain.devices.clientPassthrough", Warned, "has no effect: no client can bring USB devices", func(g guest) []*field.Path {
-		return pathIf(g.domain.Child("devices", "clientPassthrough"), g.spec.Domain.Devices.ClientPassthrough != nil)
+	{"domain.devices.clientPassthrough", Warned, "has no effect: no client can bring USB devices", func(g guest) []int {
+		return onlyIf(g.spec.Domain.Devices.ClientPassthrough != nil)
 	}},
 }
 

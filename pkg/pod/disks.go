@@ -12,37 +12,35 @@ import (
 
 var diskEffects = []Effect{
 	{"domain.devices.filesystems[].virtiofs", Refused, virtiofsReason,
-		func(g guest) []*field.Path {
-			return pathsOf(g.spec.Domain.Devices.Filesystems, g.domain.Child("devices", "filesystems"), func(*v1.Filesystem) bool { return true }, "virtiofs")
+		func(g guest) []int {
+			return indexesOf(g.spec.Domain.Devices.Filesystems, func(*v1.Filesystem) bool { return true })
 		}},
 	{"domain.devices.disks[].lun.reservation", Refused, "needs the helper for persistent reservations of the host, which restricted pods cannot reach",
-		func(g guest) []*field.Path {
-			return pathsOf(g.spec.Domain.Devices.Disks, g.domain.Child("devices", "disks"),
-				func(d *v1.Disk) bool { return d.LUN != nil && d.LUN.Reservation }, "lun", "reservation")
+		func(g guest) []int {
+			return indexesOf(g.spec.Domain.Devices.Disks, func(d *v1.Disk) bool { return d.LUN != nil && d.LUN.Reservation })
 		}},
-	{"domain.devices.disks[].changedBlockTracking", Warned, "has no effect: there are no incremental backups", func(g guest) []*field.Path {
-		return pathsOf(g.spec.Domain.Devices.Disks, g.domain.Child("devices", "disks"),
-			func(d *v1.Disk) bool { return d.ChangedBlockTracking != nil }, "changedBlockTracking")
+	{"domain.devices.disks[].changedBlockTracking", Warned, "has no effect: there are no incremental backups", func(g guest) []int {
+		return indexesOf(g.spec.Domain.Devices.Disks, func(d *v1.Disk) bool { return d.ChangedBlockTracking != nil })
 	}},
-	{"domain.devices.disks[].tag", Warned, tagReason, func(g guest) []*field.Path {
-		return pathsOf(g.spec.Domain.Devices.Disks, g.domain.Child("devices", "disks"), func(d *v1.Disk) bool { return d.Tag != "" }, "tag")
+	{"domain.devices.disks[].tag", Warned, tagReason, func(g guest) []int {
+		return indexesOf(g.spec.Domain.Devices.Disks, func(d *v1.Disk) bool { return d.Tag != "" })
 	}},
 	{"volumes[].hostDisk", Refused, "is a path of the node, which restricted pods have not: use a persistentVolumeClaim",
-		pathsOfVolumes(func(v *v1.Volume) bool { return v.HostDisk != nil }, "hostDisk")},
+		volumeIndexes(func(v *v1.Volume) bool { return v.HostDisk != nil })},
 	{"volumes[].containerPath", Refused, virtiofsReason,
-		pathsOfVolumes(func(v *v1.Volume) bool { return v.ContainerPath != nil }, "containerPath")},
+		volumeIndexes(func(v *v1.Volume) bool { return v.ContainerPath != nil })},
 	{"volumes[].downwardMetrics", Refused, "needs the metrics of the node, which restricted pods cannot read: remove volume and disk",
-		pathsOfVolumes(func(v *v1.Volume) bool { return v.DownwardMetrics != nil }, "downwardMetrics")},
-	{"volumes[].persistentVolumeClaim.claimName", Refused, readOnlyReason, func(g guest) []*field.Path {
-		return pathsOfVolumes(func(v *v1.Volume) bool { return v.PersistentVolumeClaim != nil && g.writesReadOnlyClaim(v) }, "persistentVolumeClaim", "claimName")(g)
+		volumeIndexes(func(v *v1.Volume) bool { return v.DownwardMetrics != nil })},
+	{"volumes[].persistentVolumeClaim.claimName", Refused, readOnlyReason, func(g guest) []int {
+		return indexesOf(g.spec.Volumes, func(v *v1.Volume) bool { return v.PersistentVolumeClaim != nil && g.writesReadOnlyClaim(v) })
 	}},
-	{"volumes[].dataVolume.name", Refused, readOnlyReason, func(g guest) []*field.Path {
-		return pathsOfVolumes(func(v *v1.Volume) bool { return v.DataVolume != nil && g.writesReadOnlyClaim(v) }, "dataVolume", "name")(g)
+	{"volumes[].dataVolume.name", Refused, readOnlyReason, func(g guest) []int {
+		return indexesOf(g.spec.Volumes, func(v *v1.Volume) bool { return v.DataVolume != nil && g.writesReadOnlyClaim(v) })
 	}},
 	{"volumes[].memoryDump", Warned, "has no effect: there are no memory dumps",
-		pathsOfVolumes(func(v *v1.Volume) bool { return v.MemoryDump != nil }, "memoryDump")},
-	{"utilityVolumes[]", Warned, "has no effect: nothing is plugged into a running guest", func(g guest) []*field.Path {
-		return pathsOf(g.spec.UtilityVolumes, g.path.Child("utilityVolumes"), func(*v1.UtilityVolume) bool { return true })
+		volumeIndexes(func(v *v1.Volume) bool { return v.MemoryDump != nil })},
+	{"utilityVolumes[]", Warned, "has no effect: nothing is plugged into a running guest", func(g guest) []int {
+		return indexesOf(g.spec.UtilityVolumes, func(*v1.UtilityVolume) bool { return true })
 	}},
 }
 
@@ -55,8 +53,8 @@ const (
 	tagReason = "has no effect: cloud-init data lists no devices"
 )
 
-func pathsOfVolumes(holds func(*v1.Volume) bool, names ...string) func(guest) []*field.Path {
-	return func(g guest) []*field.Path { return pathsOf(g.spec.Volumes, g.path.Child("volumes"), holds, names...) }
+func volumeIndexes(holds func(*v1.Volume) bool) func(guest) []int {
+	return func(g guest) []int { return indexesOf(g.spec.Volumes, holds) }
 }
 
 // mounted are the pod's volumes, and their paths in the container.

@@ -23,21 +23,30 @@ type claimed struct {
 // claimOf returns the claim of a volume; nil for another type. The claim of a DataVolume has its name. An ephemeral volume is only read: what the guest
 // writes goes to an overlay.
 func claimOf(v *v1.Volume, at *field.Path) *claimed {
+	name, readOnly, field := claimNameOf(v)
+	if field == "" {
+		return nil
+	}
+	return &claimed{name, readOnly, childNamed(at, field)}
+}
+
+// claimNameOf returns the claim of a volume, whether the pod may only read it, and the field of the volume that names it; nothing for a volume without a claim.
+func claimNameOf(v *v1.Volume) (name string, readOnly bool, field string) {
 	switch {
 	case v.PersistentVolumeClaim != nil:
-		return &claimed{v.PersistentVolumeClaim.ClaimName, v.PersistentVolumeClaim.ReadOnly, at.Child("persistentVolumeClaim", "claimName")}
+		return v.PersistentVolumeClaim.ClaimName, v.PersistentVolumeClaim.ReadOnly, "persistentVolumeClaim.claimName"
 	case v.DataVolume != nil:
-		return &claimed{v.DataVolume.Name, false, at.Child("dataVolume", "name")}
+		return v.DataVolume.Name, false, "dataVolume.name"
 	case v.Ephemeral != nil && v.Ephemeral.PersistentVolumeClaim != nil:
-		return &claimed{v.Ephemeral.PersistentVolumeClaim.ClaimName, true, at.Child("ephemeral", "persistentVolumeClaim", "claimName")}
+		return v.Ephemeral.PersistentVolumeClaim.ClaimName, true, "ephemeral.persistentVolumeClaim.claimName"
 	}
-	return nil
+	return "", false, ""
 }
 
 // writesReadOnlyClaim reports whether the guest has a writable disk on a claim that the pod may only read: QEMU would not start.
 func (g guest) writesReadOnlyClaim(v *v1.Volume) bool {
-	claim := claimOf(v, g.path)
-	if claim == nil || !claim.readOnly && !g.Claims[claim.name].ReadOnly {
+	name, readOnly, at := claimNameOf(v)
+	if at == "" || !readOnly && !g.Claims[name].ReadOnly {
 		return false
 	}
 	return slices.ContainsFunc(g.spec.Domain.Devices.Disks, func(d v1.Disk) bool {

@@ -3,6 +3,7 @@ package pod
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -24,15 +25,37 @@ type Effect struct {
 	Verdict Verdict
 	// Reason completes the sentence that begins with the path.
 	Reason string
-	// found returns the paths at which a VMI has the field.
-	found func(guest) []*field.Path
+	// found returns the positions at which a VMI has the field: the indexes of elements if Field has a list, else 0. It allocates nothing for a VMI without the
+	// field, because admission asks for each VM.
+	found func(guest) []int
+}
+
+// pathAt returns the path of the field at a position that found has returned.
+func (e Effect) pathAt(spec *field.Path, position int) *field.Path {
+	list, below, inList := strings.Cut(e.Field, "[]")
+	at := childNamed(spec, list)
+	if inList {
+		at = at.Index(position)
+	}
+	return childNamed(at, strings.TrimPrefix(below, "."))
+}
+
+// childNamed returns the path of a field below another one. names are joined by dots, and may be empty.
+func childNamed(at *field.Path, names string) *field.Path {
+	if names == "" {
+		return at
+	}
+	for name := range strings.SplitSeq(names, ".") {
+		at = at.Child(name)
+	}
+	return at
 }
 
 // Effects returns all fields that pods do not support, ordered by areas.
-func Effects() []Effect {
-	return slices.Concat(cpuEffects, memoryEffects, firmwareEffects, diskEffects, networkEffects, virtualFunctionEffects,
-		hostDeviceEffects, deviceEffects, securityEffects, schedulingEffects)
-}
+func Effects() []Effect { return slices.Clone(effects) }
+
+var effects = slices.Concat(cpuEffects, memoryEffects, firmwareEffects, diskEffects, networkEffects, virtualFunctionEffects,
+	hostDeviceEffects, deviceEffects, securityEffects, schedulingEffects)
 
 // NoEffect is a field of a VMI that has no effect in a pod.
 type NoEffect struct {
@@ -60,9 +83,10 @@ func Judge(vmi *v1.VirtualMachineInstance, stateClass string) (refused field.Err
 
 // applyEffects returns the fields of a VMI that are in the table, in the order of the table, then of positions.
 func applyEffects(g guest) (refused field.ErrorList, without []NoEffect) {
-	for _, e := range Effects() {
-		for _, at := range e.found(g) {
-			if e.Verdict == Refused {
+	for i := range effects {
+		e := &effects[i]
+		for _, position := range e.found(g) {
+			if at := e.pathAt(g.path, position); e.Verdict == Refused {
 				refused = append(refused, field.Forbidden(at, e.Reason).WithOrigin("runtime/pod"))
 			} else {
 				without = append(without, NoEffect{at, e.Reason})
@@ -72,23 +96,22 @@ func applyEffects(g guest) (refused field.ErrorList, without []NoEffect) {
 	return refused, without
 }
 
-// pathIf returns a list with the path if a condition holds, else nil.
-func pathIf(at *field.Path, holds bool) []*field.Path {
+// once is the result of Effect.found for a field outside of lists.
+var once = []int{0}
+
+// onlyIf returns the position of a field outside of lists if a condition holds, else none.
+func onlyIf(holds bool) []int {
 	if !holds {
 		return nil
 	}
-	return []*field.Path{at}
+	return once
 }
 
-// pathsOf returns the paths of the elements of a list for which a condition holds, followed by names of fields below them.
-func pathsOf[T any](list []T, at *field.Path, holds func(*T) bool, names ...string) (found []*field.Path) {
+// indexesOf returns the indexes of the elements of a list for which a condition holds.
+func indexesOf[T any](list []T, holds func(*T) bool) (found []int) {
 	for i := range list {
 		if holds(&list[i]) {
-			element := at.Index(i)
-			for _, name := range names {
-				element = element.Child(name)
-			}
-			found = append(found, element)
+			found = append(found, i)
 		}
 	}
 	return found

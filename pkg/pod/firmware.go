@@ -5,7 +5,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -15,11 +14,11 @@ import (
 // finds the keys that the guest enrolled and sealed.
 
 var firmwareEffects = []Effect{
-	{"domain.firmware.bootloader.efi.persistent", Refused, stateReason, func(g guest) []*field.Path {
-		return pathIf(g.domain.Child("firmware", "bootloader", "efi", "persistent"), g.keepsVariables() && g.StateClass == "")
+	{"domain.firmware.bootloader.efi.persistent", Refused, stateReason, func(g guest) []int {
+		return onlyIf(g.keepsVariables() && g.StateClass == "")
 	}},
-	{"domain.devices.tpm.persistent", Refused, stateReason, func(g guest) []*field.Path {
-		return pathIf(g.domain.Child("devices", "tpm", "persistent"), g.keepsTPM() && g.StateClass == "")
+	{"domain.devices.tpm.persistent", Refused, stateReason, func(g guest) []int {
+		return onlyIf(g.keepsTPM() && g.StateClass == "")
 	}},
 }
 

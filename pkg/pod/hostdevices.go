@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -13,25 +12,23 @@ import (
 // guest's memory, which VFIO locks for them.
 
 var hostDeviceEffects = []Effect{
-	{"domain.devices.gpus[].deviceName", Refused, forbiddenReason, func(g guest) []*field.Path {
-		return pathsOf(g.spec.Domain.Devices.GPUs, g.domain.Child("devices", "gpus"), func(d *v1.GPU) bool { return g.isForbidden(d.DeviceName) }, "deviceName")
+	{"domain.devices.gpus[].deviceName", Refused, forbiddenReason, func(g guest) []int {
+		return indexesOf(g.spec.Domain.Devices.GPUs, func(d *v1.GPU) bool { return g.isForbidden(d.DeviceName) })
 	}},
-	{"domain.devices.hostDevices[].deviceName", Refused, forbiddenReason, func(g guest) []*field.Path {
-		return pathsOf(g.spec.Domain.Devices.HostDevices, g.domain.Child("devices", "hostDevices"),
-			func(d *v1.HostDevice) bool { return g.isForbidden(d.DeviceName) }, "deviceName")
+	{"domain.devices.hostDevices[].deviceName", Refused, forbiddenReason, func(g guest) []int {
+		return indexesOf(g.spec.Domain.Devices.HostDevices, func(d *v1.HostDevice) bool { return g.isForbidden(d.DeviceName) })
 	}},
-	{"domain.devices.gpus[]", Refused, lockedReason, func(g guest) []*field.Path {
-		return pathsOf(g.spec.Domain.Devices.GPUs, g.domain.Child("devices", "gpus"), func(d *v1.GPU) bool { return g.lacksLockedMemory(d.DeviceName) })
+	{"domain.devices.gpus[]", Refused, lockedReason, func(g guest) []int {
+		return indexesOf(g.spec.Domain.Devices.GPUs, func(d *v1.GPU) bool { return g.lacksLockedMemory(d.DeviceName) })
 	}},
-	{"domain.devices.hostDevices[]", Refused, lockedReason, func(g guest) []*field.Path {
-		return pathsOf(g.spec.Domain.Devices.HostDevices, g.domain.Child("devices", "hostDevices"),
-			func(d *v1.HostDevice) bool { return g.lacksLockedMemory(d.DeviceName) })
+	{"domain.devices.hostDevices[]", Refused, lockedReason, func(g guest) []int {
+		return indexesOf(g.spec.Domain.Devices.HostDevices, func(d *v1.HostDevice) bool { return g.lacksLockedMemory(d.DeviceName) })
 	}},
-	{"domain.devices.gpus[].tag", Warned, tagReason, func(g guest) []*field.Path {
-		return pathsOf(g.spec.Domain.Devices.GPUs, g.domain.Child("devices", "gpus"), func(d *v1.GPU) bool { return d.Tag != "" }, "tag")
+	{"domain.devices.gpus[].tag", Warned, tagReason, func(g guest) []int {
+		return indexesOf(g.spec.Domain.Devices.GPUs, func(d *v1.GPU) bool { return d.Tag != "" })
 	}},
-	{"domain.devices.hostDevices[].tag", Warned, tagReason, func(g guest) []*field.Path {
-		return pathsOf(g.spec.Domain.Devices.HostDevices, g.domain.Child("devices", "hostDevices"), func(d *v1.HostDevice) bool { return d.Tag != "" }, "tag")
+	{"domain.devices.hostDevices[].tag", Warned, tagReason, func(g guest) []int {
+		return indexesOf(g.spec.Domain.Devices.HostDevices, func(d *v1.HostDevice) bool { return d.Tag != "" })
 	}},
 }
 

@@ -4,7 +4,6 @@ import (
 	"github.com/kilnvm/kiln/pkg/internal/vm"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -13,11 +12,11 @@ import (
 // KubeVirt: WithMemoryRequests, WithHugePages and WithMemoryOverhead of virt-controller's renderresources.go, v1.9.
 
 var memoryEffects = []Effect{
-	{"domain.memory.reservedOverhead.memLock", Refused, lockedReason, func(g guest) []*field.Path {
+	{"domain.memory.reservedOverhead.memLock", Refused, lockedReason, func(g guest) []int {
 		memory := g.spec.Domain.Memory
 		locked := memory != nil && memory.ReservedOverhead != nil && memory.ReservedOverhead.MemLock != nil &&
 			*memory.ReservedOverhead.MemLock == v1.MemLockRequired
-		return pathIf(g.domain.Child("memory", "reservedOverhead", "memLock"), locked && !g.LockedMemory)
+		return onlyIf(locked && !g.LockedMemory)
 	}},
 }
 

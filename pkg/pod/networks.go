@@ -9,7 +9,6 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/hardware"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -31,60 +30,58 @@ func isTCP(protocol string) bool {
 
 var networkEffects = []Effect{
 	{"domain.devices.interfaces[].binding", Refused, "names a plugin of KubeVirt's, which pods do not run: use masquerade on the pod network",
-		func(g guest) []*field.Path {
-			return g.interfacePaths(func(n *v1.Interface) bool { return n.Binding != nil }, "binding")
+		func(g guest) []int {
+			return g.interfaceIndexes(func(n *v1.Interface) bool { return n.Binding != nil })
 		}},
 	{"domain.devices.interfaces[].bridge", Refused,
 		"needs a tap device on this network: the administrator must let the CNI plugins of pods make it, and declare it",
-		func(g guest) []*field.Path {
-			return g.interfacePaths(func(n *v1.Interface) bool { return n.Bridge != nil && !g.onPodNetwork(n) && !g.Taps }, "bridge")
+		func(g guest) []int {
+			return g.interfaceIndexes(func(n *v1.Interface) bool { return n.Bridge != nil && !g.onPodNetwork(n) && !g.Taps })
 		}},
-	{"domain.devices.networkInterfaceMultiqueue", Refused, "needs a tap device: an interface on the pod network has one queue", func(g guest) []*field.Path {
+	{"domain.devices.networkInterfaceMultiqueue", Refused, "needs a tap device: an interface on the pod network has one queue", func(g guest) []int {
 		nic := g.podNIC()
 		queues := ptr.Deref(g.spec.Domain.Devices.NetworkInterfaceMultiQueue, false) && g.vcpuCount() > 1
-		return pathIf(g.domain.Child("devices", "networkInterfaceMultiqueue"), queues && nic != nil && isVirtio(nic))
+		return onlyIf(queues && nic != nil && isVirtio(nic))
 	}},
-	{"domain.devices.interfaces[].ports", Refused, launcherPortReason, func(g guest) []*field.Path {
-		return g.interfacePaths(func(n *v1.Interface) bool {
+	{"domain.devices.interfaces[].ports", Refused, launcherPortReason, func(g guest) []int {
+		return g.interfaceIndexes(func(n *v1.Interface) bool {
 			return g.usesPasst() && g.onPodNetwork(n) &&
 				slices.ContainsFunc(n.Ports, func(p v1.Port) bool { return p.Port == v1alpha1.LauncherPort && isTCP(p.Protocol) })
-		}, "ports")
+		})
 	}},
-	{"domain.devices.interfaces[].portRanges", Warned, launcherRangeReason, func(g guest) []*field.Path {
-		return g.interfacePaths(func(n *v1.Interface) bool {
+	{"domain.devices.interfaces[].portRanges", Warned, launcherRangeReason, func(g guest) []int {
+		return g.interfaceIndexes(func(n *v1.Interface) bool {
 			return g.usesPasst() && g.onPodNetwork(n) && slices.ContainsFunc(n.PortRanges, func(p v1.PortRange) bool {
 				return p.Start <= v1alpha1.LauncherPort && v1alpha1.LauncherPort <= p.End && isTCP(p.Protocol)
 			})
-		}, "portRanges")
+		})
 	}},
-	{"domain.devices.interfaces[].ports", Warned, "has no effect: nothing reaches a guest whose network is slirp", func(g guest) []*field.Path {
-		return g.interfacePaths(func(n *v1.Interface) bool { return len(n.Ports) > 0 && g.onPodNetwork(n) && g.Network == Slirp }, "ports")
+	{"domain.devices.interfaces[].ports", Warned, "has no effect: nothing reaches a guest whose network is slirp", func(g guest) []int {
+		return g.interfaceIndexes(func(n *v1.Interface) bool { return len(n.Ports) > 0 && g.onPodNetwork(n) && g.Network == Slirp })
 	}},
-	{"domain.devices.interfaces[].portRanges", Warned, "has no effect: nothing reaches a guest whose network is slirp", func(g guest) []*field.Path {
-		return g.interfacePaths(func(n *v1.Interface) bool { return len(n.PortRanges) > 0 && g.onPodNetwork(n) && g.Network == Slirp }, "portRanges")
+	{"domain.devices.interfaces[].portRanges", Warned, "has no effect: nothing reaches a guest whose network is slirp", func(g guest) []int {
+		return g.interfaceIndexes(func(n *v1.Interface) bool { return len(n.PortRanges) > 0 && g.onPodNetwork(n) && g.Network == Slirp })
 	}},
 	{"domain.devices.interfaces[].dhcpOptions", Warned, "has no effect: the DHCP server of the pod network has no such options",
-		func(g guest) []*field.Path {
-			return g.interfacePaths(func(n *v1.Interface) bool { return n.DHCPOptions != nil }, "dhcpOptions")
+		func(g guest) []int {
+			return g.interfaceIndexes(func(n *v1.Interface) bool { return n.DHCPOptions != nil })
 		}},
-	{"domain.devices.interfaces[].tag", Warned, tagReason, func(g guest) []*field.Path {
-		return g.interfacePaths(func(n *v1.Interface) bool { return n.Tag != "" }, "tag")
+	{"domain.devices.interfaces[].tag", Warned, tagReason, func(g guest) []int {
+		return g.interfaceIndexes(func(n *v1.Interface) bool { return n.Tag != "" })
 	}},
-	{"networks[].pod.vmNetworkCIDR", Warned, "has no effect: passt gives the guest the address of the pod, slirp its own", func(g guest) []*field.Path {
-		return pathsOf(g.spec.Networks, g.path.Child("networks"),
-			func(n *v1.Network) bool { return n.Pod != nil && n.Pod.VMNetworkCIDR != "" }, "pod", "vmNetworkCIDR")
+	{"networks[].pod.vmNetworkCIDR", Warned, "has no effect: passt gives the guest the address of the pod, slirp its own", func(g guest) []int {
+		return indexesOf(g.spec.Networks, func(n *v1.Network) bool { return n.Pod != nil && n.Pod.VMNetworkCIDR != "" })
 	}},
 	{"networks[].pod.vmIPv6NetworkCIDR", Warned, "has no effect: passt gives the guest the address of the pod, slirp its own",
-		func(g guest) []*field.Path {
-			return pathsOf(g.spec.Networks, g.path.Child("networks"),
-				func(n *v1.Network) bool { return n.Pod != nil && n.Pod.VMIPv6NetworkCIDR != "" }, "pod", "vmIPv6NetworkCIDR")
+		func(g guest) []int {
+			return indexesOf(g.spec.Networks, func(n *v1.Network) bool { return n.Pod != nil && n.Pod.VMIPv6NetworkCIDR != "" })
 		}},
 }
 
-// interfacePaths returns the paths of interfaces that are present.
-func (g guest) interfacePaths(holds func(*v1.Interface) bool, names ...string) []*field.Path {
+// interfaceIndexes returns the indexes of interfaces that are present and for which a condition holds.
+func (g guest) interfaceIndexes(holds func(*v1.Interface) bool) []int {
 	present := func(n *v1.Interface) bool { return n.State != v1.InterfaceStateAbsent && holds(n) }
-	return pathsOf(g.spec.Domain.Devices.Interfaces, g.domain.Child("devices", "interfaces"), present, names...)
+	return indexesOf(g.spec.Domain.Devices.Interfaces, present)
 }
 
 // onPodNetwork reports whether an interface is on the default network of the pod: the network of the cluster, or a network of Multus in its place.

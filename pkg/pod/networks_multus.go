@@ -81,11 +81,11 @@ func (g guest) nicOf(network string) *v1.Interface {
 }
 
 // hasTaps reports whether an interface of the guest is a tap.
-func (g guest) hasTaps() bool { return len(g.interfacePaths(g.isTap)) > 0 }
+func (g guest) hasTaps() bool { return len(g.interfaceIndexes(g.isTap)) > 0 }
 
 // usesVhost reports whether the kernel can serve one of the taps: those with a virtio card.
 func (g guest) usesVhost() bool {
-	return len(g.interfacePaths(func(n *v1.Interface) bool { return g.isTap(n) && isVirtio(n) })) > 0
+	return len(g.interfaceIndexes(func(n *v1.Interface) bool { return g.isTap(n) && isVirtio(n) })) > 0
 }
 
 func (g guest) isTap(n *v1.Interface) bool { return n.Bridge != nil && !g.onPodNetwork(n) }

@@ -22,29 +22,32 @@ const AnnotationResource = "k8s.v1.cni.cncf.io/resourceName"
 const EnvNetworkResource = "NETWORK_RESOURCE_"
 
 var virtualFunctionEffects = []Effect{
-	{"domain.devices.interfaces[].sriov", Refused, lockedReason, func(g guest) []*field.Path {
-		return g.interfacePaths(func(n *v1.Interface) bool { return n.SRIOV != nil && !g.LockedMemory }, "sriov")
+	{"domain.devices.interfaces[].sriov", Refused, lockedReason, func(g guest) []int {
+		return g.interfaceIndexes(func(n *v1.Interface) bool { return n.SRIOV != nil && !g.LockedMemory })
 	}},
 	// A device plugin does not say which of several devices is for which network.
 	{"domain.devices.interfaces[].sriov", Refused,
 		"needs a NetworkAttachmentDefinition with a resource (" + AnnotationResource + ") that no other device of the guest has",
-		func(g guest) []*field.Path {
+		func(g guest) []int {
+			if !g.hasVirtualFunctions() {
+				return nil
+			}
 			devices := g.countDevices()
-			return g.interfacePaths(func(n *v1.Interface) bool { return n.SRIOV != nil && !g.hasIdentifiableDevice(n, devices) }, "sriov")
+			return g.interfaceIndexes(func(n *v1.Interface) bool { return n.SRIOV != nil && !g.hasIdentifiableDevice(n, devices) })
 		}},
 	{"networks[].multus.networkName", Refused,
 		"names a NetworkAttachmentDefinition whose annotation " + AnnotationResource + " is not a resource of a device plugin",
-		func(g guest) []*field.Path {
-			return pathsOf(g.spec.Networks, g.path.Child("networks"), func(n *v1.Network) bool {
+		func(g guest) []int {
+			return indexesOf(g.spec.Networks, func(n *v1.Network) bool {
 				resource := g.resourceOf(n)
 				return resource != "" && !isExtendedResource(resource)
-			}, "multus", "networkName")
+			})
 		}},
-	{"networks[].resourceClaim", Refused, "is a device of a claim, which only sriov connects to a guest", func(g guest) []*field.Path {
-		return pathsOf(g.spec.Networks, g.path.Child("networks"), func(n *v1.Network) bool {
+	{"networks[].resourceClaim", Refused, "is a device of a claim, which only sriov connects to a guest", func(g guest) []int {
+		return indexesOf(g.spec.Networks, func(n *v1.Network) bool {
 			nic := g.nicOf(n.Name)
 			return n.ResourceClaim != nil && (nic == nil || nic.SRIOV == nil)
-		}, "resourceClaim")
+		})
 	}},
 }
 
@@ -109,7 +112,7 @@ func (g guest) hasIdentifiableDevice(nic *v1.Interface, devices map[corev1.Resou
 
 // hasVirtualFunctions reports whether an interface of the guest is one.
 func (g guest) hasVirtualFunctions() bool {
-	return len(g.interfacePaths(func(n *v1.Interface) bool { return n.SRIOV != nil })) > 0
+	return len(g.interfaceIndexes(func(n *v1.Interface) bool { return n.SRIOV != nil })) > 0
 }
 
 // missingNetworks are the NetworkAttachmentDefinitions that do not exist: kubelet would try to start the pod again and again.

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -17,27 +16,27 @@ import (
 // Kubernetes implements all of it: the fields of the VMI are copied into the pod.
 
 var schedulingEffects = []Effect{
-	{"evictionStrategy", Warned, "has no effect: a guest is shut down when its node is drained, and not migrated", func(g guest) []*field.Path {
+	{"evictionStrategy", Warned, "has no effect: a guest is shut down when its node is drained, and not migrated", func(g guest) []int {
 		strategy := g.spec.EvictionStrategy
-		return pathIf(g.path.Child("evictionStrategy"), strategy != nil && *strategy != v1.EvictionStrategyNone)
+		return onlyIf(strategy != nil && *strategy != v1.EvictionStrategyNone)
 	}},
-	{"readinessProbe.httpGet.host", Refused, hostReason, func(g guest) []*field.Path {
-		return pathIf(g.path.Child("readinessProbe", "httpGet", "host"), httpHost(g.spec.ReadinessProbe))
+	{"readinessProbe.httpGet.host", Refused, hostReason, func(g guest) []int {
+		return onlyIf(httpHost(g.spec.ReadinessProbe))
 	}},
-	{"readinessProbe.tcpSocket.host", Refused, hostReason, func(g guest) []*field.Path {
-		return pathIf(g.path.Child("readinessProbe", "tcpSocket", "host"), tcpHost(g.spec.ReadinessProbe))
+	{"readinessProbe.tcpSocket.host", Refused, hostReason, func(g guest) []int {
+		return onlyIf(tcpHost(g.spec.ReadinessProbe))
 	}},
-	{"livenessProbe.httpGet.host", Refused, hostReason, func(g guest) []*field.Path {
-		return pathIf(g.path.Child("livenessProbe", "httpGet", "host"), httpHost(g.spec.LivenessProbe))
+	{"livenessProbe.httpGet.host", Refused, hostReason, func(g guest) []int {
+		return onlyIf(httpHost(g.spec.LivenessProbe))
 	}},
-	{"livenessProbe.tcpSocket.host", Refused, hostReason, func(g guest) []*field.Path {
-		return pathIf(g.path.Child("livenessProbe", "tcpSocket", "host"), tcpHost(g.spec.LivenessProbe))
+	{"livenessProbe.tcpSocket.host", Refused, hostReason, func(g guest) []int {
+		return onlyIf(tcpHost(g.spec.LivenessProbe))
 	}},
-	{"readinessProbe", Refused, slirpProbeReason, func(g guest) []*field.Path {
-		return pathIf(g.path.Child("readinessProbe"), g.Network == Slirp && byNetwork(g.spec.ReadinessProbe))
+	{"readinessProbe", Refused, slirpProbeReason, func(g guest) []int {
+		return onlyIf(g.Network == Slirp && byNetwork(g.spec.ReadinessProbe))
 	}},
-	{"livenessProbe", Refused, slirpProbeReason, func(g guest) []*field.Path {
-		return pathIf(g.path.Child("livenessProbe"), g.Network == Slirp && byNetwork(g.spec.LivenessProbe))
+	{"livenessProbe", Refused, slirpProbeReason, func(g guest) []int {
+		return onlyIf(g.Network == Slirp && byNetwork(g.spec.LivenessProbe))
 	}},
 }
 

@@ -3,27 +3,26 @@ package pod
 import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 // Fields: domain.launchSecurity; and what the pod may do. It is what profile restricted of Pod Security admits.
 
 var securityEffects = []Effect{
-	{"domain.launchSecurity.sev", Refused, lockedReason, func(g guest) []*field.Path {
+	{"domain.launchSecurity.sev", Refused, lockedReason, func(g guest) []int {
 		security := g.spec.Domain.LaunchSecurity
-		return pathIf(g.domain.Child("launchSecurity", "sev"), security != nil && security.SEV != nil && !g.LockedMemory)
+		return onlyIf(security != nil && security.SEV != nil && !g.LockedMemory)
 	}},
-	{"domain.launchSecurity.sev.attestation", Warned, "has no effect: nobody asks for the measurement; the guest stays paused", func(g guest) []*field.Path {
+	{"domain.launchSecurity.sev.attestation", Warned, "has no effect: nobody asks for the measurement; the guest stays paused", func(g guest) []int {
 		security := g.spec.Domain.LaunchSecurity
-		return pathIf(g.domain.Child("launchSecurity", "sev", "attestation"), security != nil && security.SEV != nil && security.SEV.Attestation != nil)
+		return onlyIf(security != nil && security.SEV != nil && security.SEV.Attestation != nil)
 	}},
-	{"domain.launchSecurity.snp", Refused, lockedReason, func(g guest) []*field.Path {
+	{"domain.launchSecurity.snp", Refused, lockedReason, func(g guest) []int {
 		security := g.spec.Domain.LaunchSecurity
-		return pathIf(g.domain.Child("launchSecurity", "snp"), security != nil && security.SNP != nil && !g.LockedMemory)
+		return onlyIf(security != nil && security.SNP != nil && !g.LockedMemory)
 	}},
-	{"domain.launchSecurity.tdx", Refused, "needs a socket of the node for quotes, which restricted pods have not", func(g guest) []*field.Path {
+	{"domain.launchSecurity.tdx", Refused, "needs a socket of the node for quotes, which restricted pods have not", func(g guest) []int {
 		security := g.spec.Domain.LaunchSecurity
-		return pathIf(g.domain.Child("launchSecurity", "tdx"), security != nil && security.TDX != nil)
+		return onlyIf(security != nil && security.TDX != nil)
 	}},
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Leaf is a field of an object that is set and has no fields below it.
@@ -118,7 +119,11 @@ type Field struct {
 }
 
 // Fields returns the fields of a struct that encoding/json reads and writes, in their order in the type.
+// The caller must not change the list, which is kept: reflection allocates each field anew.
 func Fields(t reflect.Type) []Field {
+	if known, found := fieldsByType.Load(t); found {
+		return known.([]Field)
+	}
 	var fields []Field
 	for i := range t.NumField() {
 		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
@@ -130,8 +135,12 @@ func Fields(t reflect.Type) []Field {
 			fields = append(fields, Field{Index: i, Name: cmp.Or(name, t.Field(i).Name)})
 		}
 	}
+	fieldsByType.Store(t, fields)
 	return fields
 }
+
+// fieldsByType has the results of Fields by reflect.Type. The types of the API are few.
+var fieldsByType sync.Map
 
 // marshaler is the interface of types that write their own JSON.
 var marshaler = reflect.TypeFor[json.Marshaler]()
