@@ -1,6 +1,8 @@
 package corpus
 
 import (
+	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -8,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/pkg/admit"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/pod"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -15,6 +19,23 @@ import (
 	"k8s.io/pod-security-admission/policy"
 	v1 "kubevirt.io/api/core/v1"
 )
+
+// sameVerdict tries whether admission refuses what no pod starts, and nothing else, if an administrator allows on the nodes what can be allowed, and each network
+// has a resource of its own.
+func sameVerdict(explicit *v1.VirtualMachineInstance) (broken findings) {
+	cluster := config.Default()
+	cluster.Limits.Runtime, cluster.Pods.StateClass = config.RuntimePod, "states"
+	in := podInput(explicit)
+	in.Network, in.Taps, in.LockedMemory, in.StateClass = pod.Passt, true, true, cluster.Pods.StateClass
+	for i, name := range slices.Sorted(maps.Keys(in.NetworkResources)) {
+		in.NetworkResources[name] = fmt.Sprintf("example.org/network-%d", i)
+	}
+	_, errs := pod.New(in)
+	if made, refused := text(errs), text(admit.RefusedByRuntime(explicit, cluster)); made != refused {
+		broken.add("admission refuses exactly what no pod starts", "%s", cmp.Diff(made, refused))
+	}
+	return broken
+}
 
 // podLaws tries the laws of pods on an explicit VMI, in a random cluster.
 func podLaws(g generator, explicit *v1.VirtualMachineInstance) (broken findings) {
@@ -25,6 +46,7 @@ func podLaws(g generator, explicit *v1.VirtualMachineInstance) (broken findings)
 	if g.IntN(3) == 0 {
 		in.LimitsDemanded = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 	}
+	broken = append(broken, sameVerdict(explicit)...)
 	before := text(in)
 	result, errs := pod.New(in)
 	again, errsAgain := pod.New(in)
