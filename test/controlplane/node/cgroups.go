@@ -38,6 +38,11 @@ func cgroupHierarchies() ([]string, error) {
 	return points, nil
 }
 
+// nodeWeights are the files with the weight of a cgroup among others, of both versions, and eight times their defaults. All pods of a node are in one cgroup,
+// which has the default weight of one process outside of it. Beside two dozen busy processes of other tests the pods got so little CPU time that kubelet killed
+// them for late answers to probes. On a machine of its own, a node has no such neighbours.
+var nodeWeights = map[string]string{"cpu.shares": "8192", "cpu.weight": "800"}
+
 // makeCgroup makes the cgroup in every hierarchy. A new cpuset of version 1 has neither CPUs nor memory, and takes no process.
 func makeCgroup(name string) error {
 	points, err := cgroupHierarchies()
@@ -50,6 +55,15 @@ func makeCgroup(name string) error {
 		}
 		if err := os.MkdirAll(filepath.Join(point, name), 0o755); err != nil {
 			return err
+		}
+		for file, weight := range nodeWeights {
+			at := filepath.Join(point, name, file)
+			if _, err := os.Stat(at); errors.Is(err, os.ErrNotExist) {
+				continue // another hierarchy or version
+			}
+			if err := os.WriteFile(at, []byte(weight), 0o644); err != nil {
+				return err
+			}
 		}
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			all, err := os.ReadFile(filepath.Join(point, file))
