@@ -20,8 +20,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// sameVerdict tries whether admission refuses what no pod starts, and nothing else, if an administrator allows on the nodes what can be allowed, and each network
-// has a resource of its own.
+// sameVerdict tries whether admission refuses what no pod starts, and nothing else, if an administrator allows on the nodes what can be allowed, and each
+// network has a resource of its own.
 func sameVerdict(explicit *v1.VirtualMachineInstance) (broken findings) {
 	cluster := config.Default()
 	cluster.Limits.Runtime, cluster.Pods.StateClass = config.RuntimePod, "states"
