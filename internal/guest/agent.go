@@ -42,7 +42,7 @@ func (g *Guest) watchAgent(ctx context.Context, run startedGuest, running *atomi
 			continue
 		}
 		silent = err != nil
-		credentials.sync(ctx, !silent)
+		credentials.giveIfChanged(ctx, !silent)
 		if equality.Semantic.DeepEqual(last, now) {
 			continue
 		}

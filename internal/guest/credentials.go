@@ -33,13 +33,13 @@ type credentialSync struct {
 	at    time.Time
 }
 
-// sync reads the credentials and gives them to the agent if they have changed or credentialInterval is over. answers reports whether the agent answers.
-func (s *credentialSync) sync(ctx context.Context, answers bool) {
+// giveIfChanged reads the credentials and gives them to the agent if they have changed or credentialInterval is over. answers reports whether the agent answers.
+func (s *credentialSync) giveIfChanged(ctx context.Context, answers bool) {
 	if s.run.credentials == nil {
 		return
 	}
 	if !answers {
-		s.report(ctx, errors.New("the guest agent does not answer"))
+		s.reportResult(ctx, errors.New("the guest agent does not answer"))
 		return
 	}
 	wanted, err := s.run.credentials()
@@ -49,14 +49,14 @@ func (s *credentialSync) sync(ctx context.Context, answers bool) {
 	if err == nil {
 		err = giveCredentials(ctx, s.Agent, s.run.owner, wanted)
 	}
-	s.report(ctx, err)
+	s.reportResult(ctx, err)
 	if err == nil {
 		s.given, s.at = wanted, time.Now()
 	}
 }
 
-// report reports the result of an attempt. After a failure the credentials are given again.
-func (s *credentialSync) report(ctx context.Context, err error) {
+// reportResult reports the result of an attempt. After a failure the credentials are given again.
+func (s *credentialSync) reportResult(ctx context.Context, err error) {
 	result := &v1alpha1.GuestCredentials{}
 	if err != nil {
 		s.given = hostresources.Credentials{}
