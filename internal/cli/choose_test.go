@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -181,6 +183,14 @@ spec: {requirements: {cpu: {guest: 2}}, devices: {preferredInterfaceModel: virti
 		}
 		if len(test.want) > 0 {
 			t.Errorf("%s: the list lacks %v", test.args, test.want)
+		}
+	}
+	for runtime, want := range map[string]int{"auto": 0, "pod": 2} { // an instancetype and a preference
+		folder := filepath.Join(t.TempDir(), "page")
+		got := call(t, "", "catalog", "site", file, "--runtime", runtime, "--output-dir", folder)
+		page, err := os.ReadFile(filepath.Join(folder, "index.html"))
+		if marked := strings.Count(string(page), ">no guest starts<"); got.err != nil || err != nil || marked != want {
+			t.Errorf("the page for runtime '%s' marks %d objects, want %d: %v, %v", runtime, marked, want, got.err, err)
 		}
 	}
 	if got := call(t, "", "instancetypes", "-f", file, "--runtime", "xen"); got.err == nil || !strings.Contains(got.err.Error(), "--runtime is 'xen'") {

@@ -33,7 +33,8 @@ type credentialSync struct {
 	at    time.Time
 }
 
-// giveIfChanged reads the credentials and gives them to the agent if they have changed or credentialInterval is over. answers reports whether the agent answers.
+// giveIfChanged reads the credentials, and gives them to the agent if they have changed or credentialInterval is over. answers reports whether the agent
+// answers.
 func (s *credentialSync) giveIfChanged(ctx context.Context, answers bool) {
 	if s.run.credentials == nil {
 		return

@@ -2,6 +2,7 @@ package hostresources
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -62,6 +63,26 @@ func TestCredentials(t *testing.T) {
 	escaping := mounted(t, map[string]string{"/credentials/0/z->": "/etc/passwd", "/credentials/1/a": "k", "/credentials/2/a": "k", "/credentials/3/a": "k"})
 	if got, err := escaping.Credentials(vmi); err == nil {
 		t.Errorf("a link out of the Secret gives %v", got)
+	}
+}
+
+// TestTooManyCredentials: neither a Secret for thousands of users nor many large Secrets fill the memory of the launcher.
+func TestTooManyCredentials(t *testing.T) {
+	users := strings.Repeat("a, ", 1000)
+	vmi := withCredentials(t, having(v1.VolumeSource{}),
+		"[{sshPublicKey: {source: {secret: {secretName: k}}, propagationMethod: {qemuGuestAgent: {users: ["+users+"]}}}}]")
+	many := mounted(t, map[string]string{"/credentials/0/a": strings.Repeat("key\n", 1000)})
+	if _, err := many.Credentials(vmi); err == nil || !strings.Contains(err.Error(), "more than 10000 keys") {
+		t.Errorf("1,000 keys for 1,000 users: %v", err)
+	}
+	files, text := map[string]string{}, ""
+	for i := range 10 {
+		files[fmt.Sprintf("/credentials/%d/a", i)] = strings.Repeat("k", 1<<20)
+		text += fmt.Sprintf("- userPassword: {source: {secret: {secretName: s%d}}, propagationMethod: {qemuGuestAgent: {}}}\n", i)
+	}
+	large := withCredentials(t, having(v1.VolumeSource{}), text)
+	if _, err := mounted(t, files).Credentials(large); err == nil || !strings.Contains(err.Error(), "more than 8388608 bytes") {
+		t.Errorf("10 MiB of passwords: %v", err)
 	}
 }
 

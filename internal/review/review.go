@@ -107,7 +107,7 @@ func (r Reviewer) newVMReview(vm, old *v1.VirtualMachine, asker Asker) VM {
 	return VM{given: vm, old: old, seed: asker.Seed, configuration: r.Configuration()}
 }
 
-// runVMStage1 reviews a VM without the policies and without the warnings of the runtime, which the mutating webhook does not answer with.
+// runVMStage1 reviews a VM without the policies and without the warnings of the runtime. The mutating webhook returns no such warnings.
 func (r Reviewer) runVMStage1(ctx context.Context, reviewed VM, asker Asker) (VM, error) {
 	resolver := r.resolverFor(reviewed.configuration)
 	resolver.Rights = inferenceRights(reviewed.given, reviewed.old, asker)

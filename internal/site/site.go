@@ -43,7 +43,7 @@ type Catalog struct {
 	SignedBy string `json:"signedBy,omitempty"`
 	// Try reports that TryPage is beside the page, as try.html.
 	Try bool `json:"-"`
-	// Runtime is what runs the guests: 'pod' or 'node'; empty if no runtime has judged the objects.
+	// Runtime is the runtime that refuses objects of the page, such as 'pod'; empty if no object is refused.
 	Runtime       string   `json:"runtime,omitempty"`
 	Instancetypes []Object `json:"instancetypes"`
 	Preferences   []Object `json:"preferences"`

@@ -16,13 +16,13 @@ func hostile() Catalog {
 	const attack = `"'></script><script>alert(1)</script><img src=x onerror=alert(1)>` + "`${alert(1)}`" + `<!--`
 	object := Object{
 		ID: "instancetype/small", Name: attack, Namespace: attack, Display: attack, Description: attack, Lifecycle: "deprecated", ReplacedBy: attack,
-		Class: attack, Architectures: []string{attack}, Memory: attack, Features: []string{attack}, Manifest: attack,
+		Class: attack, Architectures: []string{attack}, Memory: attack, Features: []string{attack}, Manifest: attack, Refused: attack,
 		Fields: []Field{{attack, attack}}, Fits: []int{0},
 	}
 	partner := object
 	partner.ID = "javascript:alert(1)"
 	return Catalog{Title: attack, Version: attack, Source: attack, Reference: attack, Digest: attack, Created: attack, Repository: attack, Revision: attack,
-		SignedBy:      attack,
+		SignedBy: attack, Runtime: attack,
 		Instancetypes: []Object{object}, Preferences: []Object{partner}}
 }
 

@@ -14,7 +14,7 @@ import (
 
 // CredentialSecrets returns the names of the Secrets of accessCredentials, each once, in the order of the credentials.
 func CredentialSecrets(spec *v1.VirtualMachineInstanceSpec) (names []string) {
-	visitCredentialSecrets(spec, nil, func(name string, _ *field.Path) {
+	VisitCredentialSecrets(spec, nil, func(_ int, name string, _ *field.Path) {
 		if !slices.Contains(names, name) {
 			names = append(names, name)
 		}
@@ -22,15 +22,16 @@ func CredentialSecrets(spec *v1.VirtualMachineInstanceSpec) (names []string) {
 	return names
 }
 
-// visitCredentialSecrets visits each Secret of accessCredentials that has a name. at is the path of the spec.
-func visitCredentialSecrets(spec *v1.VirtualMachineInstanceSpec, at *field.Path, visit func(name string, at *field.Path)) {
+// VisitCredentialSecrets visits each Secret of accessCredentials that has a name: the index of its credential, the name, and the path of the name. at is the
+// path of the spec.
+func VisitCredentialSecrets(spec *v1.VirtualMachineInstanceSpec, at *field.Path, visit func(i int, name string, at *field.Path)) {
 	for i := range spec.AccessCredentials {
 		of, at := &spec.AccessCredentials[i], at.Child("accessCredentials").Index(i)
 		if key := of.SSHPublicKey; key != nil && key.Source.Secret != nil && key.Source.Secret.SecretName != "" {
-			visit(key.Source.Secret.SecretName, at.Child("sshPublicKey", "source", "secret", "secretName"))
+			visit(i, key.Source.Secret.SecretName, at.Child("sshPublicKey", "source", "secret", "secretName"))
 		}
 		if password := of.UserPassword; password != nil && password.Source.Secret != nil && password.Source.Secret.SecretName != "" {
-			visit(password.Source.Secret.SecretName, at.Child("userPassword", "source", "secret", "secretName"))
+			visit(i, password.Source.Secret.SecretName, at.Child("userPassword", "source", "secret", "secretName"))
 		}
 	}
 }

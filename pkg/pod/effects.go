@@ -78,7 +78,7 @@ func Judge(vmi *v1.VirtualMachineInstance, stateClass string) (refused field.Err
 			in.NetworkResources[network.Multus.NetworkName] = fmt.Sprintf("example.org/network-%d", i)
 		}
 	}
-	return applyEffects(guest{Input: in, spec: &vmi.Spec, path: path, domain: path.Child("domain")})
+	return applyEffects(guest{Input: in, spec: &vmi.Spec, path: path})
 }
 
 // applyEffects returns the fields of a VMI that are in the table, in the order of the table, then of positions.

@@ -112,9 +112,8 @@ const (
 // guest is a VMI on its way into a pod. The VMI is a copy: parts of it become parts of the pod.
 type guest struct {
 	Input
-	spec   *v1.VirtualMachineInstanceSpec
-	path   *field.Path
-	domain *field.Path
+	spec *v1.VirtualMachineInstanceSpec
+	path *field.Path
 }
 
 // New returns the pod of a VMI. An error names a field that a pod cannot give to the guest, and the reason. An error of type ErrorTypeNotFound is about a claim
@@ -123,7 +122,7 @@ type guest struct {
 func New(in Input) (Result, field.ErrorList) {
 	path := field.NewPath("spec")
 	in.VMI, in.Network = in.VMI.DeepCopy(), cmp.Or(in.Network, Passt)
-	g := guest{Input: in, spec: &in.VMI.Spec, path: path, domain: path.Child("domain")}
+	g := guest{Input: in, spec: &in.VMI.Spec, path: path}
 	errs, without := applyEffects(g)
 	var warnings []string
 	for _, field := range without {

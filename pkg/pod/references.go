@@ -47,7 +47,7 @@ func References(vmi *v1.VirtualMachineInstance) (all []Reference) {
 	for i := range vmi.Spec.Volumes {
 		referencesOfVolume(&vmi.Spec.Volumes[i], spec.Child("volumes").Index(i), add)
 	}
-	visitCredentialSecrets(&vmi.Spec, spec, func(name string, at *field.Path) { add(KindSecret, name, at) })
+	VisitCredentialSecrets(&vmi.Spec, spec, func(_ int, name string, at *field.Path) { add(KindSecret, name, at) })
 	if vmi.Spec.ServiceAccountName != "" {
 		add(KindServiceAccount, vmi.Spec.ServiceAccountName, spec.Child("serviceAccountName"))
 	}

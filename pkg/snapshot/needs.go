@@ -73,9 +73,9 @@ func Needs(vm *v1.VirtualMachine) []Need {
 	if boot := spec.Domain.Firmware; boot != nil && boot.KernelBoot != nil && boot.KernelBoot.Container != nil {
 		n.addNeed(Secret, boot.KernelBoot.Container.ImagePullSecret, at.Child("domain", "firmware", "kernelBoot", "container", "imagePullSecret"), Device{})
 	}
-	for i := range spec.AccessCredentials {
-		n.addCredential(&spec.AccessCredentials[i], at.Child("accessCredentials").Index(i), i)
-	}
+	pod.VisitCredentialSecrets(spec, at, func(i int, name string, at *field.Path) { // credentials have no name: their device has their index
+		n.addNeed(Secret, name, at, Device{credentials, strconv.Itoa(i)})
+	})
 	return n.all
 }
 
@@ -164,16 +164,5 @@ func (n *needList) addResource(name string, at *field.Path, device Device) {
 func (n *needList) addCloudInitSecret(of *corev1.LocalObjectReference, at *field.Path, device Device) {
 	if of != nil {
 		n.addNeed(Secret, of.Name, at, device)
-	}
-}
-
-// addCredential adds the Secret of an access credential. Credentials have no name: their device has their index.
-func (n *needList) addCredential(of *v1.AccessCredential, at *field.Path, i int) {
-	device := Device{credentials, strconv.Itoa(i)}
-	if key := of.SSHPublicKey; key != nil && key.Source.Secret != nil {
-		n.addNeed(Secret, key.Source.Secret.SecretName, at.Child("sshPublicKey", "source", "secret", "secretName"), device)
-	}
-	if password := of.UserPassword; password != nil && password.Source.Secret != nil {
-		n.addNeed(Secret, password.Source.Secret.SecretName, at.Child("userPassword", "source", "secret", "secretName"), device)
 	}
 }

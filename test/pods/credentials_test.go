@@ -21,8 +21,8 @@ metadata: {name: keys}
 stringData: {me: ssh-ed25519 AAAA me@shop}
 `
 
-// TestAccessCredentials: a VM waits for the Secrets of its accessCredentials, and says so. Then QEMU's own agent gives the user of a guest in a pod the key
-// and the password. 'virtctl credentials' changes both while the guest runs.
+// TestAccessCredentials: condition Placeable of a VM names the missing Secrets of its accessCredentials. When the Secrets exist, QEMU's own
+// agent gives the user of a guest in a pod the key and the password. 'virtctl credentials' changes both while the guest runs.
 func TestAccessCredentials(t *testing.T) {
 	nightly.Only(t) // kubelet updates the files of a Secret about once a minute
 	n := newTenant(t, "credentials")

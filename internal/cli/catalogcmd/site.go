@@ -13,7 +13,6 @@ import (
 	"github.com/kilnvm/kiln/internal/cli/cmdutil/catalogsource"
 	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/site"
-	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -56,7 +55,7 @@ func catalogSiteCommand(s *cmdutil.Session) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if page.Title = title; o.Bench.Runtime != workbench.RuntimeAuto {
+			if page.Title = title; len(refused) > 0 {
 				page.Runtime = o.Bench.Runtime
 			}
 			if strings.HasPrefix(args[0], oci.Scheme) {

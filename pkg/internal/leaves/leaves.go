@@ -118,8 +118,8 @@ type Field struct {
 	Name  string
 }
 
-// Fields returns the fields of a struct that encoding/json reads and writes, in their order in the type.
-// The caller must not change the list, which is kept: reflection allocates each field anew.
+// Fields returns the fields of a struct that encoding/json reads and writes, in their order in the type. The caller must not change the
+// list, which is kept: reflection allocates each field anew.
 func Fields(t reflect.Type) []Field {
 	if known, found := fieldsByType.Load(t); found {
 		return known.([]Field)
