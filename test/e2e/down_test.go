@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kilnvm/kiln/test/cluster"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -79,7 +80,8 @@ func (a alone) refuses(why, want, input string, args ...string) {
 
 const launcher = "--as=system:serviceaccount:kiln-system:kiln-launcher"
 
-// While no replica of the webhook runs, nothing is written that would have to be judged, and everything else goes on.
+// While no replica of the webhook runs, nothing is written that would have to be judged, and everything else goes on. An exception that ends meanwhile has no
+// effect afterwards.
 func TestWhileTheWebhookIsDown(t *testing.T) {
 	t.Parallel()
 	a := newAlone(t)
@@ -87,11 +89,13 @@ func TestWhileTheWebhookIsDown(t *testing.T) {
 	a.accepts("and its guest", "", "wait", "--for=create", "vmi/old", "--timeout=60s")
 	a.accepts("there is another", vm("other", running...), "create", "-f", "-")
 	a.accepts("and its guest", "", "wait", "--for=create", "vmi/other", "--timeout=60s")
+	policy, ends := a.exception()
 	if err := a.StopWebhook(); err != nil {
 		t.Fatal(err)
 	}
 
 	const fails = "failed calling webhook"
+	a.refuses("the VM of an exception", fails, sockets("big"), "create", "-f", "-")
 	a.refuses("a new VM", fails, vm("new"), "create", "-f", "-")
 	a.refuses("an edit of a spec", fails, "", "patch", "vm", "old", "--type=merge", `-p={"spec":{"runStrategy":"Manual"}}`)
 	a.refuses("a stop with another edit", fails, "", "patch", "vm", "old", "--type=merge",
@@ -113,6 +117,10 @@ func TestWhileTheWebhookIsDown(t *testing.T) {
 	a.accepts("reading the catalog", "", "get", "vmcf,vmcp")
 	a.accepts("deleting", "", "delete", "vm", "old", "--wait=false")
 
+	a.endException(policy, ends)
+	if err := a.StopWebhook(); err != nil {
+		t.Fatal(err)
+	}
 	a.failsOpen()
 	if err := a.StartWebhook(t.Context()); err != nil {
 		t.Fatal(err)
@@ -122,6 +130,35 @@ func TestWhileTheWebhookIsDown(t *testing.T) {
 		return out != ""
 	})
 	a.accepts("the VM starts by itself", "", "wait", "--for=create", "vmi/unpinned", "--timeout=120s")
+}
+
+// exception makes a policy, and an exception from it for VM 'big'. It returns the name of the policy, and when the exception ends.
+func (a alone) exception() (policy string, ends time.Time) {
+	a.Helper()
+	const approver = "approver"
+	s := a.space()
+	s.must(s.kubectl("", "create", "rolebinding", "approvers", "--clusterrole=kiln-exception-approver", "--user="+approver))
+	policy = s.policy("few", fewSocketsExcept(approver))
+	s.settled("the policy refuses", func() bool { return s.denied(sockets("big"), policy+"': at most one socket") })
+	ends = time.Now().Add(time.Minute)
+	s.must(s.kubectl(exceptionText(policy, ends), "create", "-f", "-"))
+	s.must(s.kiln("policy", "approve", "big", "--as="+approver))
+	s.settled("the exception permits", func() bool {
+		return s.kubectl(sockets("big"), "create", "--dry-run=server", "-f", "-").err == nil || time.Now().After(ends)
+	})
+	return policy, ends
+}
+
+// endException starts the webhook when the exception has ended, checks that the policy applies again, and deletes the policy: while a GuestPolicy exists,
+// overlay fail-open admits no VM unjudged.
+func (a alone) endException(policy string, ends time.Time) {
+	a.Helper()
+	time.Sleep(time.Until(ends))
+	if err := a.StartWebhook(a.Context()); err != nil {
+		a.Fatal(err)
+	}
+	a.space().settled("the exception has ended", func() bool { return a.space().denied(sockets("big"), policy+"': at most one socket") })
+	a.accepts("the policy goes", "", "delete", "guestpolicy", policy)
 }
 
 // failsOpen: with overlay fail-open VMs are admitted without the webhook, and the controller completes them. The policies judge what they can.
