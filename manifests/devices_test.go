@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// deviceWriters: the token of 'launcher devices' writes one label and one condition, of its own node alone.
+// deviceWriters: the token of 'launcher devices' writes one label, one annotation and one condition, of its own node alone.
 func deviceWriters(t *testing.T, p plane) {
 	const account, label = "system:serviceaccount:kiln-devices:kiln-devices", `{"metadata": {"labels": {"kilnvm.io/passt": "true"}}}`
 	const condition = `{"status": {"conditions": [{"type": %q, "status": "True", "reason": "Complete", "message": "m"}]}}`
@@ -44,6 +44,9 @@ func deviceWriters(t *testing.T, p plane) {
 	})
 	for _, c := range []struct{ why, user, node, subresource, patch, refused string }{
 		{"its label", account, "n1", "", label, ""},
+		{"its annotation", account, "n1", "", `{"metadata": {"annotations": {"kilnvm.io/machine-types": "q35"}}}`, ""},
+		{"the annotation and another one", account, "n1", "", `{"metadata": {"annotations": {"kilnvm.io/machine-types": "q35", "a": "b"}}}`,
+			"annotation kilnvm.io/machine-types alone"},
 		{"its condition", account, "n1", "status", fmt.Sprintf(condition, "KilnGuests"), ""},
 		{"others write what they may", "admin", "", "", `{"metadata": {"labels": {"zone": "b"}}}`, ""},
 		{"a Node of others", account, "n2", "", label, "its pod runs on"},
@@ -53,9 +56,9 @@ func deviceWriters(t *testing.T, p plane) {
 		{"a new one", account, "n1", "", `{"metadata": {"labels": {"node-role.kubernetes.io/x": ""}}}`, "label kilnvm.io/passt alone"},
 		{"one that is there", account, "n1", "", `{"metadata": {"labels": {"zone": null}}}`, "label kilnvm.io/passt alone"},
 		{"a label by way of the status", account, "n1", "status", `{"metadata": {"labels": {"zone": "b"}}}`, "label kilnvm.io/passt alone"},
-		{"an annotation", account, "n1", "", `{"metadata": {"annotations": {"a": "b"}}}`, "one label and one condition"},
-		{"a finalizer", account, "n1", "", `{"metadata": {"finalizers": ["a/b"]}}`, "one label and one condition"},
-		{"a taint", account, "n1", "", `{"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}}`, "one label and one condition"},
+		{"an annotation", account, "n1", "", `{"metadata": {"annotations": {"a": "b"}}}`, "annotation kilnvm.io/machine-types alone"},
+		{"a finalizer", account, "n1", "", `{"metadata": {"finalizers": ["a/b"]}}`, "one label, one annotation and one condition"},
+		{"a taint", account, "n1", "", `{"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}}`, "one label, one annotation and one condition"},
 		{"readiness", account, "n1", "status", fmt.Sprintf(condition, "Ready"), "condition KilnGuests alone"},
 		{"another condition", account, "n1", "status", fmt.Sprintf(condition, "Other"), "condition KilnGuests alone"},
 		{"a capacity", account, "n1", "status", `{"status": {"capacity": {"cpu": "8"}}}`, "status condition KilnGuests alone"},

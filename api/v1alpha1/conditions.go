@@ -221,6 +221,8 @@ const (
 	ReasonNoNodeMatches = "NoNodeMatches"
 	// ReasonNoNodeTolerated means that the guest does not tolerate a taint of each node that has the labels.
 	ReasonNoNodeTolerated = "NoNodeTolerated"
+	// ReasonNoNodeHasMachineType means that QEMU on each such node lacks machine.type of the guest.
+	ReasonNoNodeHasMachineType = "NoNodeHasMachineType"
 	// ReasonNoNodeHasDevice means that no such node has the devices that the guest requests.
 	ReasonNoNodeHasDevice = "NoNodeHasDevice"
 	// ReasonNoNodeHasHugePages means that no such node has so many huge pages.

@@ -139,6 +139,10 @@ const FinalizerGuestPod = Prefix + "guest-pod"
 // label.
 const LabelPasst = Prefix + "passt"
 
+// AnnotationMachineTypes is on nodes on which 'launcher devices' runs. Its value is the machine types of QEMU in the launcher's image, separated by commas.
+// Condition Placeable of VMs compares machine.type of guests with it.
+const AnnotationMachineTypes = Prefix + "machine-types"
+
 // SeccompLauncher is the localhostProfile of pods whose launcher runs passt. It allows the system calls of the container runtime's profile, and the calls with
 // which passt creates its namespaces.
 const SeccompLauncher = "kiln/launcher.json"

@@ -3,9 +3,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	goruntime "runtime"
 
 	"github.com/kilnvm/kiln/internal/command"
 	"github.com/kilnvm/kiln/internal/devices"
+	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,7 +28,8 @@ func devicesCommand(o *options) *cobra.Command {
 		Use: "devices", Short: "Serve this machine's devices to kubelet, and tell what the node lacks",
 		Long: "Serve /dev/kvm, /dev/net/tun, /dev/vhost-net and /dev/vhost-vsock to kubelet as KubeVirt's resources, install the seccomp\n" +
 			"profile of guests whose network passt serves, and write to the Node of this machine what is missing: label kilnvm.io/passt and\n" +
-			"condition KilnGuests. It runs as root, without privileges: manifests/devices has its DaemonSet.",
+			"condition KilnGuests. Annotation kilnvm.io/machine-types of the Node lists the machine types of QEMU in the image. The command\n" +
+			"runs as root, without privileges: manifests/devices has its DaemonSet.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if agent.Count < 1 || agent.Count > mostDevices {
@@ -43,6 +46,7 @@ func devicesCommand(o *options) *cobra.Command {
 	flags.StringVar(&folders.Dev, "dev", "/dev", "/dev of the machine")
 	flags.StringVar(&folders.Containerd, "containerd", "/etc/containerd", "folder of containerd's config.toml")
 	folders.Proc = "/proc"
+	agent.Emulator = backend.Assumed(goruntime.GOARCH).Emulators[goruntime.GOARCH]
 	o.AddLog(flags)
 	o.AddServing(flags)
 	return cmd

@@ -183,8 +183,8 @@ func slimPod(of *corev1.Pod) {
 	of.Spec = corev1.PodSpec{NodeName: of.Spec.NodeName}
 }
 
-// slimNode keeps what decides whether a pod may run on a node: the labels, which HostProfiles select, too, the taints, spec.unschedulable, the condition Ready
-// without its times, and the allocatable resources. Heartbeats change none of it.
+// slimNode keeps what decides whether a pod may run on a node: the labels, which HostProfiles select, too, the machine types, the taints, spec.unschedulable,
+// the condition Ready without its times, and the allocatable resources. Heartbeats change none of it.
 func slimNode(node *corev1.Node) {
 	status := corev1.NodeStatus{Allocatable: node.Status.Allocatable}
 	for _, c := range node.Status.Conditions {
@@ -192,7 +192,11 @@ func slimNode(node *corev1.Node) {
 			status.Conditions = []corev1.NodeCondition{{Type: c.Type, Status: c.Status}}
 		}
 	}
+	types := node.Annotations[v1alpha1.AnnotationMachineTypes]
 	node.ManagedFields, node.Annotations, node.OwnerReferences, node.Status = nil, nil, nil, status
+	if types != "" {
+		node.Annotations = map[string]string{v1alpha1.AnnotationMachineTypes: types}
+	}
 	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable}
 }
 

@@ -27,12 +27,16 @@ type Agent struct {
 	Node    string
 	Cluster client.Client
 	Folders Folders
+	// Emulator is the path of the QEMU program whose machine types are reported. If it is empty, none are.
+	Emulator string
 	// Count is how many guests may use a device at a time.
 	Count int
 	Log   logr.Logger
 
 	registered atomic.Int32
 	reported   atomic.Bool
+	// machineTypes are the types of Emulator, which is a part of this image and does not change. Only reportOnce uses them.
+	machineTypes []string
 }
 
 // Start runs until the context ends. It implements manager.Runnable.
@@ -109,7 +113,13 @@ func (a *Agent) reportOnce(ctx context.Context) error {
 	passt := a.Folders.checkPasst(profile, &found)
 	a.Folders.checkOpenFiles(&found)
 	a.Folders.checkOwnership(node.Status.NodeInfo, &found)
-	if err := (reporter{cluster: a.Cluster, now: time.Now}).writeNode(ctx, node, passt, found); err != nil {
+	if a.Emulator != "" && len(a.machineTypes) == 0 {
+		var err error
+		if a.machineTypes, err = listMachineTypes(ctx, a.Emulator); err != nil {
+			found.addUnknown("the machine types of QEMU are unknown: %v", err)
+		}
+	}
+	if err := (reporter{cluster: a.Cluster, now: time.Now}).writeNode(ctx, node, passt, a.machineTypes, found); err != nil {
 		return err
 	}
 	a.reported.Store(true)

@@ -12,15 +12,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// reporter writes the findings into a Node: one label and one condition. A policy allows this only for the node of its token.
+// reporter writes the findings into a Node: one label, one annotation and one condition. A policy allows this only for the node of its token.
 type reporter struct {
 	cluster client.Client
 	now     func() time.Time
 }
 
-// writeNode does not patch a Node that has the label and the condition already.
-func (r reporter) writeNode(ctx context.Context, node *corev1.Node, passt bool, found findings) error {
-	if err := r.patchLabel(ctx, node, passt); err != nil {
+// writeNode does not patch a Node that has label, annotation and condition already.
+func (r reporter) writeNode(ctx context.Context, node *corev1.Node, passt bool, machineTypes []string, found findings) error {
+	if err := r.patchMetadata(ctx, node, passt, strings.Join(machineTypes, ",")); err != nil {
 		return err
 	}
 	old := node.DeepCopy()
@@ -31,13 +31,18 @@ func (r reporter) writeNode(ctx context.Context, node *corev1.Node, passt bool, 
 	return r.cluster.Status().Patch(ctx, node, client.StrategicMergeFrom(old))
 }
 
-// patchLabel adds the label of nodes on which passt runs, or removes it.
-func (r reporter) patchLabel(ctx context.Context, node *corev1.Node, passt bool) error {
+// patchMetadata adds the label of nodes on which passt runs, or removes it, and does the same with the annotation of the machine types.
+func (r reporter) patchMetadata(ctx context.Context, node *corev1.Node, passt bool, machineTypes string) error {
 	now, labelled := node.Labels[v1alpha1.LabelPasst]
-	if labelled == passt && (!passt || now == "true") {
+	if labelled == passt && (!passt || now == "true") && node.Annotations[v1alpha1.AnnotationMachineTypes] == machineTypes {
 		return nil
 	}
 	old := node.DeepCopy()
+	if machineTypes != "" {
+		metav1.SetMetaDataAnnotation(&node.ObjectMeta, v1alpha1.AnnotationMachineTypes, machineTypes)
+	} else {
+		delete(node.Annotations, v1alpha1.AnnotationMachineTypes)
+	}
 	if passt {
 		metav1.SetMetaDataLabel(&node.ObjectMeta, v1alpha1.LabelPasst, "true")
 	} else {

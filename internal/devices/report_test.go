@@ -2,6 +2,7 @@ package devices
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -185,6 +186,44 @@ func TestNodeIsWrittenOnChange(t *testing.T) {
 	node := nodeOf(t, in)
 	if len(node.Status.Conditions) != 2 || node.Status.Conditions[0].Type != corev1.NodeReady || node.Labels[corev1.LabelHostname] != "n" {
 		t.Errorf("kubelet's condition and label are gone: %v %v", node.Status.Conditions, node.Labels)
+	}
+}
+
+// TestMachineTypes: the Node lists the machine types of QEMU. They are read once, a removed annotation is written again, and a QEMU that does not answer is
+// reported.
+func TestMachineTypes(t *testing.T) {
+	f := machine(t)
+	in, _ := cluster(t, good)
+	emulator := filepath.Join(t.TempDir(), "qemu")
+	a := &Agent{Node: "n", Cluster: in, Folders: f, Emulator: emulator, Count: 1, Log: logr.Discard()}
+	for _, step := range []struct{ why, script, want, message string }{
+		{"no program", "", "", "the machine types of QEMU are unknown: "},
+		{"one that fails", "#!/bin/sh\necho broken >&2; exit 1\n", "", "exit status 1: broken"},
+		{"one that prints none", "#!/bin/sh\necho Supported machines are:\n", "", "printed 0 machine types"},
+		{"QEMU", "#!/bin/sh\necho Supported machines are:\necho 'q35   Standard PC (alias of pc-q35-10.0)'\necho 'pc-q35-10.0   Standard PC'\n",
+			"pc-q35-10.0,q35", "nothing is missing"},
+		{"the image does not change", "#!/bin/sh\nexit 1\n", "pc-q35-10.0,q35", "nothing is missing"},
+	} {
+		if step.script != "" {
+			if err := os.WriteFile(emulator, []byte(step.script), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := a.reportOnce(t.Context()); err != nil {
+			t.Fatal(step.why, err)
+		}
+		node := nodeOf(t, in)
+		if got := node.Annotations["kilnvm.io/machine-types"]; got != step.want || !strings.Contains(guests(node).Message, step.message) ||
+			guests(node).Status != corev1.ConditionTrue {
+			t.Errorf("%s: annotation '%s', condition %+v", step.why, got, guests(node))
+		}
+		node.Annotations = map[string]string{"of": "others"}
+		if err := in.Update(t.Context(), node); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if node := nodeOf(t, in); node.Annotations["of"] != "others" {
+		t.Errorf("the annotations of others are gone: %v", node.Annotations)
 	}
 }
 

@@ -21,8 +21,8 @@ type stage struct {
 	explain func(left []*corev1.Node) string
 }
 
-// JudgeNodes returns whether a node could run a pod if no other pod were there. A node that is away for now counts, but only in a verdict of Unknown.
-func JudgeNodes(of *corev1.Pod, nodes []corev1.Node) Verdict {
+// judgeNodes returns whether a node could run a pod if no other pod were there. A node that is away for now counts, but only in a verdict of Unknown.
+func judgeNodes(need Need, nodes []corev1.Node) Verdict {
 	if len(nodes) == 0 {
 		return no(v1alpha1.ReasonNoNode, "the cluster has no node: add one")
 	}
@@ -30,7 +30,7 @@ func JudgeNodes(of *corev1.Pod, nodes []corev1.Node) Verdict {
 	for i := range nodes {
 		left = append(left, &nodes[i])
 	}
-	for _, s := range stagesOf(of) {
+	for _, s := range stagesOf(need) {
 		fit := slices.DeleteFunc(slices.Clone(left), func(node *corev1.Node) bool { return !s.fits(node) })
 		switch {
 		case len(fit) > 0:
@@ -44,8 +44,9 @@ func JudgeNodes(of *corev1.Pod, nodes []corev1.Node) Verdict {
 	return fits()
 }
 
-// stagesOf returns the demands of a pod, in the order in which the scheduler's filters name them. What may change at any moment comes last.
-func stagesOf(of *corev1.Pod) []stage {
+// stagesOf returns the demands of a guest, in the order in which the scheduler's filters name them. What may change at any moment comes last.
+func stagesOf(need Need) []stage {
+	of := need.Pod
 	requests := resourcehelper.PodRequests(of, resourcehelper.PodResourcesOptions{})
 	requests[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
 	var devices, hugePages, size []corev1.ResourceName
@@ -74,6 +75,10 @@ func stagesOf(of *corev1.Pod) []stage {
 			return "each node with the labels that the guest needs has a taint that it does not tolerate, such as " + quote(taint.Key) +
 				": add a toleration to the VM, or remove the taint from a node"
 		}},
+		{v1alpha1.ReasonNoNodeHasMachineType, func(node *corev1.Node) bool { return hasMachineType(node, need.MachineType) }, func([]*corev1.Node) string {
+			return "QEMU on the nodes for the guest lacks machine type " + quote(need.MachineType) +
+				": set machine.type to a type that it has, such as an alias like 'q35', or use a launcher image whose QEMU has the type"
+		}},
 		{v1alpha1.ReasonNoNodeHasDevice, holds(devices), func(left []*corev1.Node) string {
 			return "no node for the guest has these devices: " + explainLacking(left, requests, devices) +
 				". Add a node that has them, or check the device plugins of the nodes"
@@ -91,6 +96,20 @@ func stagesOf(of *corev1.Pod) []stage {
 				return "each node for the guest is cordoned, not ready or under pressure: wait, or uncordon a node"
 			}},
 	}
+}
+
+// hasMachineType reports whether QEMU on a node has a machine type. A node that does not report its types counts as a node that has it.
+func hasMachineType(node *corev1.Node, wanted string) bool {
+	reported := node.Annotations[v1alpha1.AnnotationMachineTypes]
+	if wanted == "" || reported == "" {
+		return true
+	}
+	for found := range strings.SplitSeq(reported, ",") {
+		if found == wanted {
+			return true
+		}
+	}
+	return false
 }
 
 // lacking returns the requested resources of which a node has less.

@@ -18,6 +18,8 @@ import (
 type Need struct {
 	// Pod is the pod of the guest. It is nil if Mistakes say why there can be none.
 	Pod *corev1.Pod
+	// MachineType is machine.type of the guest. It is empty if it is not known.
+	MachineType string
 	// Mistakes are the errors of pkg/pod, and those about other objects that do not exist.
 	Mistakes field.ErrorList
 	// Awaited are the claims that do not exist yet, and that the DataVolumes of dataVolumeTemplates are to make.
@@ -28,7 +30,7 @@ type Need struct {
 
 // Cluster is what a pod of one namespace finds.
 type Cluster struct {
-	// Nodes are all nodes. Their labels, taints, spec.unschedulable, condition Ready and allocatable resources are read.
+	// Nodes are all nodes. Their labels, machine types, taints, spec.unschedulable, condition Ready and allocatable resources are read.
 	Nodes []corev1.Node
 	// NamespaceLabels choose the level of Pod Security.
 	NamespaceLabels map[string]string
@@ -75,7 +77,7 @@ func Judge(need Need, cluster Cluster) Verdict {
 			}
 		}
 	}
-	verdict := JudgeNodes(need.Pod, cluster.Nodes)
+	verdict := judgeNodes(need, cluster.Nodes)
 	if verdict.Status != corev1.ConditionTrue {
 		return verdict
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/pod"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -67,10 +68,11 @@ type situation struct {
 }
 
 const (
-	fitsReason = v1alpha1.ReasonNodeFits
-	claimed    = `volumes: [{name: root, persistentVolumeClaim: {claimName: root}}], domain: {devices: {disks: [{name: root, disk: {bus: virtio}}]}}`
-	attached   = `networks: [{name: red, multus: {networkName: red}}], domain: {devices: {interfaces: [{name: red, bridge: {}, model: virtio}]}}`
-	kvmTaint   = `spec: {taints: [{key: dedicated, value: gpu, effect: NoSchedule}]}`
+	fitsReason   = v1alpha1.ReasonNodeFits
+	claimed      = `volumes: [{name: root, persistentVolumeClaim: {claimName: root}}], domain: {devices: {disks: [{name: root, disk: {bus: virtio}}]}}`
+	attached     = `networks: [{name: red, multus: {networkName: red}}], domain: {devices: {interfaces: [{name: red, bridge: {}, model: virtio}]}}`
+	machineTypes = `metadata: {annotations: {kilnvm.io/machine-types: "pc-q35-9.1,pc-q35-9.2,q35"}}`
+	kvmTaint     = `spec: {taints: [{key: dedicated, value: gpu, effect: NoSchedule}]}`
 )
 
 var situations = []situation{
@@ -165,6 +167,14 @@ var situations = []situation{
 	{why: "a taint that the guest tolerates", spec: `tolerations: [{key: dedicated, operator: Exists}]`, node: kvmTaint, want: fitsReason},
 	{why: "a taint that only warns", node: `spec: {taints: [{key: dedicated, effect: PreferNoSchedule}]}`, want: fitsReason},
 	{why: "a tainted node, and another one", node: kvmTaint, second: `metadata: {name: other}`, want: fitsReason},
+	{why: "a machine type that QEMU has", spec: "domain: {machine: {type: pc-q35-9.2}}", node: machineTypes, want: fitsReason},
+	{why: "an alias", spec: "domain: {machine: {type: q35}}", node: machineTypes, want: fitsReason},
+	{why: "a machine type of another vendor", spec: "domain: {machine: {type: pc-q35-rhel9.6.0}}", node: machineTypes,
+		want: v1alpha1.ReasonNoNodeHasMachineType, says: []string{"'pc-q35-rhel9.6.0'", "machine.type", "'q35'"}},
+	{why: "the beginning of a machine type", spec: "domain: {machine: {type: pc-q35-9}}", node: machineTypes, want: v1alpha1.ReasonNoNodeHasMachineType},
+	{why: "a machine type that only another node has", spec: "domain: {machine: {type: pc-q35-10.0}}", node: machineTypes,
+		second: `metadata: {name: other, annotations: {kilnvm.io/machine-types: "pc-q35-10.0"}}`, want: fitsReason},
+	{why: "a node that does not report its machine types", spec: "domain: {machine: {type: pc-q35-rhel9.6.0}}", want: fitsReason},
 	{why: "no KVM", node: `status: {allocatable: {devices.kubevirt.io/kvm: null}}`, want: v1alpha1.ReasonNoNodeHasDevice,
 		says: []string{"devices.kubevirt.io/kvm 1", "device plugins"}},
 	{why: "no KVM that is healthy", node: `status: {allocatable: {devices.kubevirt.io/kvm: "0"}}`, want: v1alpha1.ReasonNoNodeHasDevice},
@@ -212,7 +222,7 @@ func judged(t *testing.T, s situation) Verdict {
 		in.Claims[name] = pod.Claim{}
 	}
 	made, mistakes := pod.New(in)
-	need := Need{Pod: made.Pod, Mistakes: mistakes, Created: s.created, Awaited: s.awaited}
+	need := Need{Pod: made.Pod, MachineType: ptr.Deref(in.VMI.Spec.Domain.Machine, v1.Machine{}).Type, Mistakes: mistakes, Created: s.created, Awaited: s.awaited}
 	if s.mistake != nil {
 		need.Mistakes = append(need.Mistakes, s.mistake)
 	}
@@ -275,8 +285,8 @@ func TestSituations(t *testing.T) {
 	}
 	for _, reason := range []string{v1alpha1.ReasonNodeFits, v1alpha1.ReasonFailedPvcNotFound, v1alpha1.ReasonNetworkNotFound, v1alpha1.ReasonNotPlaceable,
 		v1alpha1.ReasonStorageClassNotFound, v1alpha1.ReasonReferenceNotFound, v1alpha1.ReasonQuotaExceeded, v1alpha1.ReasonOutsideLimitRange,
-		v1alpha1.ReasonNoNode, v1alpha1.ReasonNoNodeMatches, v1alpha1.ReasonNoNodeTolerated, v1alpha1.ReasonNoNodeHasDevice, v1alpha1.ReasonNoNodeHasHugePages,
-		v1alpha1.ReasonNoNodeLargeEnough, v1alpha1.ReasonNodesUnavailable, v1alpha1.ReasonNotJudged,
+		v1alpha1.ReasonNoNode, v1alpha1.ReasonNoNodeMatches, v1alpha1.ReasonNoNodeTolerated, v1alpha1.ReasonNoNodeHasMachineType, v1alpha1.ReasonNoNodeHasDevice,
+		v1alpha1.ReasonNoNodeHasHugePages, v1alpha1.ReasonNoNodeLargeEnough, v1alpha1.ReasonNodesUnavailable, v1alpha1.ReasonNotJudged,
 		v1alpha1.ReasonClaimAwaited} {
 		if !seen[reason] {
 			t.Errorf("no situation has reason %s", reason)

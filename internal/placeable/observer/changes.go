@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/vmipod/podinput"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -28,6 +29,7 @@ type changes struct {
 // cache keeps of them does not change by that.
 func (o *Observer) noteNode(before, after *corev1.Node) {
 	if before != nil && after != nil && equality.Semantic.DeepEqual(before.Labels, after.Labels) &&
+		before.Annotations[v1alpha1.AnnotationMachineTypes] == after.Annotations[v1alpha1.AnnotationMachineTypes] &&
 		equality.Semantic.DeepEqual(before.Spec, after.Spec) && equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable) &&
 		isReady(before) == isReady(after) {
 		return

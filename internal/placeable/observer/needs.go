@@ -61,6 +61,9 @@ func (o *Observer) readNeed(ctx context.Context, vm *v1.VirtualMachine) (*need, 
 		return unknown(v1alpha1.ReasonUnreadable, unreadable(err))
 	}
 	n := &need{depends: dependenciesOf(vmi)}
+	if machine := vmi.Spec.Domain.Machine; machine != nil {
+		n.MachineType = machine.Type
+	}
 	var classes field.ErrorList
 	if classes, err = o.missingClasses(ctx, n, in, vm); err != nil {
 		return unknown(v1alpha1.ReasonUnreadable, unreadable(err))

@@ -119,10 +119,11 @@ func TestHeartbeats(t *testing.T) {
 	c.expectChanged("the node grew", "large")
 	c.judge(large, true)
 	for why, change := range map[string]func(*corev1.Node){
-		"cordoned":  func(n *corev1.Node) { n.Spec.Unschedulable = true },
-		"tainted":   func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}} },
-		"relabeled": func(n *corev1.Node) { n.Labels = nil },
-		"not ready": func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown },
+		"cordoned":     func(n *corev1.Node) { n.Spec.Unschedulable = true },
+		"tainted":      func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}} },
+		"relabeled":    func(n *corev1.Node) { n.Labels = nil },
+		"another QEMU": func(n *corev1.Node) { n.Annotations = map[string]string{v1alpha1.AnnotationMachineTypes: "virt"} },
+		"not ready":    func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown },
 	} {
 		changed := grown.DeepCopy()
 		change(changed)
@@ -134,6 +135,28 @@ func TestHeartbeats(t *testing.T) {
 	}
 	if c.full != 2 {
 		t.Errorf("%d VMs were read with their templates, want each once", c.full)
+	}
+}
+
+// TestMachineTypes: a VM whose machine type no node has is judged again when a node reports that it has the type.
+func TestMachineTypes(t *testing.T) {
+	node := newNode("a", "4Gi")
+	node.Annotations = map[string]string{v1alpha1.AnnotationMachineTypes: "pc-q35-9.2,q35"}
+	c := newCluster(t, node)
+	alias, newer := newVM("shop", "alias", "512Mi"), newVM("shop", "newer", "512Mi")
+	newer.Spec.Template.Spec.Domain.Machine = &v1.Machine{Type: "pc-q35-10.0"}
+	if got := []string{c.judge(alias, false), c.judge(newer, false)}; !slices.Equal(got, []string{v1alpha1.ReasonNodeFits, v1alpha1.ReasonNoNodeHasMachineType}) {
+		t.Fatal(got)
+	}
+	upgraded := node.DeepCopy()
+	upgraded.Annotations[v1alpha1.AnnotationMachineTypes] = "pc-q35-10.0,pc-q35-9.2,q35"
+	if err := c.Update(t.Context(), upgraded); err != nil {
+		t.Fatal(err)
+	}
+	c.noteNode(node, upgraded)
+	c.expectChanged("another QEMU", "newer")
+	if got := c.judge(newer, true); got != v1alpha1.ReasonNodeFits {
+		t.Errorf("with the other QEMU: %s", got)
 	}
 }
 
