@@ -38,6 +38,8 @@ func TestPlaceable(t *testing.T) {
 			reason: v1alpha1.ReasonReferenceNotFound, message: "no Secret 'none'", started: v1.VirtualMachineStatusUnschedulable, why: "no Secret 'none'"},
 		{name: "label", manifest: strings.Replace(plain("label", "", ""), "node-1", "nowhere", 1), status: corev1.ConditionFalse,
 			reason: v1alpha1.ReasonNoNodeMatches, message: "kubernetes.io/hostname=nowhere", started: v1.VirtualMachineStatusUnschedulable, why: "node"},
+		{name: "machine", manifest: withDomain("machine", "machine: {type: pc-q35-rhel9.6.0}"), status: corev1.ConditionFalse,
+			reason: v1alpha1.ReasonNoNodeHasMachineType, message: "'pc-q35-rhel9.6.0'", started: v1.VirtualMachineStatusCrashLoopBackOff, why: "pc-q35-rhel9.6.0"},
 		{name: "fits", manifest: plain("fits", "", ""), status: corev1.ConditionTrue, reason: v1alpha1.ReasonNodeFits,
 			started: v1.VirtualMachineStatusRunning},
 	})
@@ -110,9 +112,14 @@ func (n *tenant) placeAll(all []placed) {
 }
 
 // placeable returns condition Placeable of a VM.
-func (n *tenant) placeable(name string) (found v1.VirtualMachineCondition) {
+func (n *tenant) placeable(name string) v1.VirtualMachineCondition {
 	n.Helper()
-	for _, c := range n.readVM(name).Status.Conditions {
+	return placeableOf(n.readVM(name))
+}
+
+// placeableOf returns condition Placeable of a VM, empty if the VM has none.
+func placeableOf(vm *v1.VirtualMachine) (found v1.VirtualMachineCondition) {
+	for _, c := range vm.Status.Conditions {
 		if c.Type == v1alpha1.ConditionPlaceable {
 			return c
 		}
