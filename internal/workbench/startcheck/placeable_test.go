@@ -42,3 +42,36 @@ func TestPlaceable(t *testing.T) {
 		}
 	}
 }
+
+// TestTooLarge: of a VM whose pod waits for a node, the answer says whether a stopped VM would make room for it.
+func TestTooLarge(t *testing.T) {
+	placeable := func(reason string, generation int64) func(*Objects) {
+		return func(o *Objects) {
+			o.VM.Object.Generation = generation
+			o.VM.Object.Status.Conditions = append(o.VM.Object.Status.Conditions, v1.VirtualMachineCondition{Type: v1alpha1.ConditionPlaceable,
+				Status: corev1.ConditionFalse, Reason: reason, Message: "no node"})
+		}
+	}
+	edited := func(o *Objects) {
+		o.VM.Object.Status.Conditions = append(o.VM.Object.Status.Conditions, v1.VirtualMachineCondition{Type: v1.VirtualMachineRestartRequired,
+			Status: corev1.ConditionTrue})
+	}
+	waits := func(changes ...func(*Objects)) Objects {
+		return withChanges(podPending(), append(changes, podUnscheduled("0/2 nodes are available: 2 Insufficient memory."))...)
+	}
+	const full, large = "no node has room for its pod", "no node is large enough for its pod, even without other pods: 0/2 nodes"
+	for _, c := range []struct {
+		why, want string
+		of        Objects
+	}{
+		{"without the condition", full, waits()},
+		{"too large", large, waits(placeable(v1alpha1.ReasonNoNodeLargeEnough, 0))},
+		{"another reason", full, waits(placeable(v1alpha1.ReasonNoNodeMatches, 0))},
+		{"the controller has not seen the spec", full, waits(placeable(v1alpha1.ReasonNoNodeLargeEnough, 2))},
+		{"the condition is about the next start", full, waits(placeable(v1alpha1.ReasonNoNodeLargeEnough, 0), edited)},
+	} {
+		if answer := CheckStart(c.of); !strings.Contains(answer.Cause, c.want) || strings.Contains(answer.Remedy, "stop other VMs") != (c.want == full) {
+			t.Errorf("%s: %s Remedy: %s", c.why, answer.Cause, answer.Remedy)
+		}
+	}
+}

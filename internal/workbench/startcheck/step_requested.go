@@ -176,11 +176,20 @@ func (o Objects) pendingEdits() []string {
 	return nil
 }
 
-// missingPlace returns a note about a VM that nobody has started and that the cluster could not run, by condition Placeable of Kiln's controller. A VM with a
-// VMI has later evidence. The condition of a VM whose last edit the controller has not seen is about an earlier spec.
-func (o Objects) missingPlace() []string {
+// notPlaceable returns condition Placeable if Kiln's controller says by it that the cluster could not run the VM; nil otherwise. The condition of a VM whose
+// last edit the controller has not seen is about an earlier spec.
+func (o Objects) notPlaceable() *v1.VirtualMachineCondition {
 	c := o.conditionOfVM(v1alpha1.ConditionPlaceable)
 	if c == nil || c.Status != "False" || o.VM.Object.Status.ObservedGeneration != o.VM.Object.Generation {
+		return nil
+	}
+	return c
+}
+
+// missingPlace returns a note about a VM that nobody has started and that the cluster could not run. A VM with a VMI has later evidence.
+func (o Objects) missingPlace() []string {
+	c := o.notPlaceable()
+	if c == nil {
 		return nil
 	}
 	return []string{"a start would not lead to a guest now: " + oneLine(c.Message)}

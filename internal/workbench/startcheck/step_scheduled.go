@@ -3,6 +3,7 @@ package startcheck
 import (
 	"slices"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -27,7 +28,7 @@ func findSchedule(o Objects) finding {
 	}
 	f := finding{object: object{"VirtualMachineInstance", o.Name}}
 	if c := o.falseCondition(v1.VirtualMachineInstanceConditionType(corev1.PodScheduled)); c != nil {
-		return f.withState(Failed, c.Reason, c.Message)
+		return f.withState(Failed, o.reasonUnscheduled(c.Reason), c.Message)
 	}
 	if refused, is := o.podRefusal(f); is && slices.Contains(reasonsBeforeNode, refused.reason) {
 		return refused
@@ -39,11 +40,24 @@ func findSchedule(o Objects) finding {
 // reasonsBeforeNode are reasons of condition Synchronized of VMIs whose pods have no node.
 var reasonsBeforeNode = []string{corev1.PodReasonUnschedulable, corev1.PodReasonSchedulingGated, "WaitingForVolumeBinding"}
 
+// reasonsOfEmptyNodes are reasons of condition Placeable: the pod does not fit a node without other pods either, so no stopped VM makes room for it.
+var reasonsOfEmptyNodes = []string{v1alpha1.ReasonNoNodeLargeEnough, v1alpha1.ReasonNoNodeHasHugePages, v1alpha1.ReasonNoNodeHasDevice}
+
+// reasonUnscheduled returns the reason for which a pod has no node. The scheduler says 'Insufficient memory' both of nodes that are full and of nodes that are
+// too small. Condition Placeable, which only Kiln's controller writes, knows which of the two it is. It is about the next start: while an edit waits for a
+// restart, it says nothing about this pod.
+func (o Objects) reasonUnscheduled(reason string) string {
+	if c := o.notPlaceable(); c != nil && slices.Contains(reasonsOfEmptyNodes, c.Reason) && len(o.pendingEdits()) == 0 {
+		return c.Reason
+	}
+	return reason
+}
+
 // findUnscheduled finds why a pod has no node.
 func (o Objects) findUnscheduled(pod *corev1.Pod) finding {
 	f := finding{object: object{"Pod", pod.Name}}
 	if c := podCondition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
-		return f.withState(Failed, c.Reason, c.Message)
+		return f.withState(Failed, o.reasonUnscheduled(c.Reason), c.Message)
 	}
 	if refused, is := o.podRefusal(f); is && slices.Contains(reasonsBeforeNode, refused.reason) {
 		return refused
