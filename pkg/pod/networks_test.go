@@ -36,6 +36,13 @@ func TestPodNetwork(t *testing.T) {
 			if diff := cmp.Diff(want, *made.Spec.SecurityContext.SeccompProfile); diff != "" {
 				t.Error(diff)
 			}
+			var sysctls []corev1.Sysctl
+			if test.passt {
+				sysctls = []corev1.Sysctl{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}}
+			}
+			if diff := cmp.Diff(sysctls, made.Spec.SecurityContext.Sysctls); diff != "" {
+				t.Error(diff)
+			}
 			if labelled := made.Spec.NodeSelector[v1alpha1.LabelPasst] == "true"; labelled != test.passt {
 				t.Errorf("nodes with passt: %t", labelled)
 			}

@@ -36,7 +36,16 @@ func (g guest) podSecurity() *corev1.PodSecurityContext {
 		RunAsUser: new(account), RunAsGroup: new(account), FSGroup: new(account), RunAsNonRoot: new(true),
 		FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
 		SeccompProfile:      g.seccompProfile(),
+		Sysctls:             g.sysctls(),
 	}
+}
+
+// sysctls lets passt, which has no capability, bind the guest's ports below 1024, such as SSH's. containerd 2 permits this to each pod, CRI-O does not.
+func (g guest) sysctls() []corev1.Sysctl {
+	if !g.usesPasst() {
+		return nil
+	}
+	return []corev1.Sysctl{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "0"}}
 }
 
 // seccompProfile returns the container runtime's profile, or the profile for passt, which makes namespaces for itself.
