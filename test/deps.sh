@@ -29,6 +29,7 @@ mount                       /bin/mount /usr/bin/mount
 iptables                    /sbin/iptables /usr/sbin/iptables
 iproute2                    /bin/ip /usr/bin/ip /sbin/ip /usr/sbin/ip
 e2fsprogs                   /sbin/mke2fs /usr/sbin/mke2fs
+debootstrap                 /usr/sbin/debootstrap /usr/bin/debootstrap
 git                         /usr/bin/git
 gcc                         /usr/bin/gcc
 libc6-dev                   /usr/lib/*/libc.a /usr/lib*/libc.a

@@ -71,19 +71,25 @@ func (i *Installation) images(ctx context.Context) (err error) {
 		return err
 	}
 	for image, content := range i.Images {
-		root := &archive.Root{}
-		for name, source := range content {
-			if err := root.AddFile(name, source, 0o444); err != nil {
-				return err
-			}
-		}
-		file := filepath.Join(i.Dir, strings.NewReplacer("/", "-", ":", "-").Replace(image)+".tar")
-		if err := archive.Write(file, image, archive.Image{OS: "linux", Architecture: "amd64", Root: root}); err != nil {
+		file, err := WriteImage(i.Dir, image, content)
+		if err != nil {
 			return err
 		}
 		i.archives = append(i.archives, file)
 	}
 	return nil
+}
+
+// WriteImage writes an image of files, by their paths in it, and returns the path of its archive below dir.
+func WriteImage(dir, image string, content map[string]string) (file string, err error) {
+	root := &archive.Root{}
+	for name, source := range content {
+		if err := root.AddFile(name, source, 0o444); err != nil {
+			return "", err
+		}
+	}
+	file = filepath.Join(dir, strings.NewReplacer("/", "-", ":", "-").Replace(image)+".tar")
+	return file, archive.Write(file, image, archive.Image{OS: "linux", Architecture: "amd64", Root: root})
 }
 
 // Archives returns the archives of all images, which Install has made.
