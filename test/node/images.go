@@ -76,13 +76,18 @@ func Program(ctx context.Context, pkg, image, file string) error {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building %s: %w\n%s", pkg, err, out)
 	}
-	base := filepath.Base(pkg)
+	return WriteProgram(binary, filepath.Base(pkg), image, file)
+}
+
+// WriteProgram writes an image to file that contains only a program of this machine, as its entrypoint, at a path in the image. The program must need no
+// libraries.
+func WriteProgram(program, path, image, file string) error {
 	files := &archive.Root{}
-	if err := files.AddFile(base, binary, 0o755); err != nil {
+	if err := files.AddFile(path, program, 0o755); err != nil {
 		return err
 	}
 	return archive.Write(file, image, archive.Image{
-		OS: "linux", Architecture: runtime.GOARCH, Root: files, Config: archive.Config{Entrypoint: []string{"/" + base}},
+		OS: "linux", Architecture: runtime.GOARCH, Root: files, Config: archive.Config{Entrypoint: []string{"/" + path}},
 	})
 }
 
