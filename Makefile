@@ -28,7 +28,7 @@ export GOFLAGS := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 # Modules of their own keep their requirements out of the product's go.mod: tests, programs that tests use, and tools.
 TESTED := test/controlplane test/catalog test/kubevirt test/promtool
-LINTED := $(TESTED) test/load/plot test/guest/vault test/csi test/kubevirt/native
+LINTED := $(TESTED) test/load/plot test/guest/vault test/csi test/cdi test/kubevirt/native
 MODULES := . test/lint test/actionlint test/helm test/krew test/controlplane/containerd $(LINTED)
 LDFLAGS = -X github.com/kilnvm/kiln/internal/version.stamp=$(VERSION)
 

@@ -66,8 +66,8 @@ func startStorage(t *testing.T) *storage {
 			t.Error(err)
 		}
 	})
-	s.goCommand("build", "-o", s.dir, "./driver", "tool")
-	crds := filepath.Join(s.goCommand("list", "-m", "-f", "{{.Dir}}", snapshotModule), "config/crd")
+	runGo(t, "../csi", "build", "-o", s.dir, "./driver", "tool")
+	crds := filepath.Join(runGo(t, "../csi", "list", "-m", "-f", "{{.Dir}}", snapshotModule), "config/crd")
 	s.serveSnapshots(crds)
 
 	socket := filepath.Join(s.dir, "csi.sock")
@@ -111,7 +111,7 @@ func (s *storage) serveSnapshots(crds string) {
 func (s *storage) empty() {
 	var left []string
 	if !poll.Until(2*time.Minute, func() bool {
-		left, _ = filepath.Glob(filepath.Join(s.dir, "store/*/*"))
+		left = s.items()
 		return len(left) == 0
 	}) {
 		s.Errorf("the driver still has %s", left)
@@ -128,15 +128,15 @@ func (s *storage) kubectl(args ...string) string {
 	return out
 }
 
-// goCommand runs go in the module test/csi.
-func (s *storage) goCommand(args ...string) string {
-	s.Helper()
-	cmd := exec.CommandContext(s.Context(), "go", append([]string{"-C", "../csi"}, args...)...)
+// runGo runs go in the module of a folder.
+func runGo(t *testing.T, folder string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", append([]string{"-C", folder}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		s.Fatalf("go %s: %v\n%s", args[0], err, stderr.Bytes())
+		t.Fatalf("go %s: %v\n%s", args[0], err, stderr.Bytes())
 	}
 	return strings.TrimSpace(string(out))
 }
@@ -186,14 +186,8 @@ func (s *storage) start(program string, args ...string) {
 // mark is what the guest has written to the disk of a claim, read where the driver keeps it. See kiln.mark in test/guest.
 func (s *storage) mark(namespace, claim string) string {
 	s.Helper()
-	volume := s.kubectl("--namespace", namespace, "get", "pvc", claim, "-o", "jsonpath={.spec.volumeName}")
-	handle := s.kubectl("get", "pv", volume, "-o", "jsonpath={.spec.csi.volumeHandle}")
-	path := filepath.Join(s.dir, "store/volumes", handle, "content")
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		path = filepath.Join(path, "disk.img")
-	}
 	syscall.Sync() // what loop devices still hold
-	disk, err := os.Open(path)
+	disk, err := os.Open(s.diskOf(namespace, claim))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -204,4 +198,26 @@ func (s *storage) mark(namespace, claim string) string {
 		s.Fatal(err)
 	}
 	return string(bytes.TrimSpace(text[:max(0, slices.Index(text, 0))]))
+}
+
+// diskOf returns where the driver keeps the disk of a claim that is bound.
+func (s *storage) diskOf(namespace, claim string) string {
+	s.Helper()
+	volume := s.kubectl("--namespace", namespace, "get", "pvc", claim, "-o", "jsonpath={.spec.volumeName}")
+	handle := s.kubectl("get", "pv", volume, "-o", "jsonpath={.spec.csi.volumeHandle}")
+	path := filepath.Join(s.dir, "store/volumes", handle, "content")
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = filepath.Join(path, "disk.img")
+	}
+	return path
+}
+
+// items returns the folders of all volumes and snapshots that the driver has.
+func (s *storage) items() []string {
+	s.Helper()
+	found, err := filepath.Glob(filepath.Join(s.dir, "store/*/*"))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return found
 }
