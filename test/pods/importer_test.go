@@ -32,7 +32,7 @@ func startImporter(t *testing.T) *importer {
 	t.Helper()
 	i := &importer{newTenant(t, "cdi")}
 	dir := t.TempDir()
-	runGo(t, "../cdi", "build", "-o", dir, "./objects", "./shell", "tool")
+	runGo(t, "../cdi", "build", "-tags", "cdi", "-o", dir, "./objects", "./shell", "tool")
 	for program, path := range map[string]string{"cdi-apiserver": "cdi-apiserver", "cdi-controller": "cdi-controller", "shell": "bin/bash"} {
 		file := filepath.Join(dir, program+".tar")
 		if err := node.WriteProgram(filepath.Join(dir, program), path, imageOfImporter(program), file); err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kilnvm/kiln/test/cluster"
 	"github.com/kilnvm/kiln/test/nightly"
 	"github.com/kilnvm/kiln/test/node"
 )
@@ -131,16 +130,6 @@ func TestSmartClones(t *testing.T) {
 		t.Errorf("pods have copied in namespace 'golden': %s", seen)
 	}
 	g.bindsLate()
-}
-
-// buildTool builds kubectl-kiln.
-func buildTool(t *testing.T) string {
-	t.Helper()
-	dir := t.TempDir()
-	if err := cluster.Build(t.Context(), "../..", dir, "kubectl-kiln"); err != nil {
-		t.Fatal(err)
-	}
-	return filepath.Join(dir, "kubectl-kiln")
 }
 
 // keepOffOthers keeps guests off nodes that other tests have added: they have no storage.

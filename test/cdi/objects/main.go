@@ -1,3 +1,5 @@
+//go:build cdi
+
 // Objects prints what CDI's operator makes for the API server and the controller of CDI, as a list for 'kubectl create': definitions, rights, webhooks,
 // Deployments, and certificates. Its arguments are the namespace, the images of both programs, and the image of pods that prepare claims.
 package main
