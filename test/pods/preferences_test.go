@@ -36,8 +36,8 @@ spec:
 `, name, instancetype, preference, diskImage)
 }
 
-// pairs is how many guests of TestPublishedPreferences run at a time.
-const pairs = 2
+// preferencesAtATime is how many guests of TestPublishedPreferences run at a time.
+const preferencesAtATime = 2
 
 // TestPublishedPreferences: with each preference of KubeVirt's published catalog, a guest boots in a pod, except the preferences that docs/reference/support.md
 // lists, which are refused at create, and the preferences of other architectures, for which no node is here. Windows' preferences bring Secure Boot, a
@@ -87,7 +87,7 @@ func TestPublishedPreferences(t *testing.T) {
 		t.Errorf("refused are %q, want %q", refused, want)
 	}
 	t.Logf("refused: %q, for other architectures: %q, %d preferences boot", refused, elsewhere, len(boots))
-	for wave := range slices.Chunk(boots, pairs) {
+	for wave := range slices.Chunk(boots, preferencesAtATime) {
 		for _, vm := range wave {
 			n.kubectl("patch", "vm", vm, "--type=merge", "--patch", `{"spec":{"runStrategy":"Always"}}`)
 		}
