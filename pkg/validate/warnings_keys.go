@@ -20,7 +20,7 @@ var keys = []string{
 	v1alpha1.AnnotationPins, v1alpha1.AnnotationIdentity, v1alpha1.AnnotationGeneration, v1alpha1.AnnotationHardware, v1alpha1.AnnotationFrontend,
 	v1alpha1.AnnotationHardwareFailure, v1alpha1.AnnotationInterfaceAddresses, v1alpha1.AnnotationRollout, v1alpha1.AnnotationTemplateDigest,
 	v1alpha1.AnnotationEjected, v1alpha1.AnnotationArchitecture, v1alpha1.AnnotationNUMACells, v1alpha1.AnnotationProfileLabels,
-	v1alpha1.AnnotationInference, v1alpha1.AnnotationTPMKey, v1alpha1.AnnotationUnusedSince, v1alpha1.AnnotationReplacedBy,
+	v1alpha1.AnnotationInference, v1alpha1.AnnotationMachineTypes, v1alpha1.AnnotationTPMKey, v1alpha1.AnnotationUnusedSince, v1alpha1.AnnotationReplacedBy,
 	v1alpha1.AnnotationObsoleteAfter, v1alpha1.AnnotationCatalogVersion, v1alpha1.AnnotationRecord, v1alpha1.AnnotationSnapshotState,
 	v1alpha1.AnnotationLeaveOut, v1alpha1.AnnotationAsker, v1alpha1.AnnotationCatalogSource, v1alpha1.AnnotationCatalogTakenOver,
 	v1alpha1.AnnotationRemounted, v1alpha1.AnnotationLostPins, v1alpha1.AnnotationRefused, v1alpha1.AnnotationExcepted,
