@@ -78,7 +78,8 @@ func TestSlim(t *testing.T) {
 		Spec: corev1.NodeSpec{PodCIDR: "10.0.0.0/24", Taints: []corev1.Taint{{Key: "off"}}},
 		Status: corev1.NodeStatus{Phase: corev1.NodeRunning, Conditions: []corev1.NodeCondition{{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse},
 			{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", LastHeartbeatTime: metav1.Now()}}}}
-	wantNode := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"zone": "a"}, Annotations: reported}, Spec: corev1.NodeSpec{Taints: node.Spec.Taints},
+	wantNode := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"zone": "a"}, Annotations: reported},
+		Spec:   corev1.NodeSpec{Taints: node.Spec.Taints},
 		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
 	waits := &v1alpha1.GuestPod{Status: v1alpha1.GuestPodStatus{Facts: &v1alpha1.GuestFacts{Machine: "pc-q35-10.0"}}}
 	starts := waits.DeepCopy()
