@@ -1,7 +1,6 @@
 package devices
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -29,17 +28,16 @@ func listMachineTypes(ctx context.Context, emulator string) ([]string, error) {
 	cmd.Stderr = &complaint
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s -machine help: %w: %s", emulator, err, condition.OneLine(complaint.String()))
+		return nil, fmt.Errorf("%s -machine help: %s", emulator, strings.TrimSpace(err.Error()+" "+condition.OneLine(complaint.String())))
 	}
 	var names []string
-	lines := bufio.NewScanner(bytes.NewReader(out))
-	for lines.Scan() {
-		if words := strings.Fields(lines.Text()); len(words) > 1 && !strings.HasSuffix(lines.Text(), ":") {
+	for line := range strings.Lines(string(out)) {
+		if words := strings.Fields(line); len(words) > 1 && !strings.HasSuffix(words[len(words)-1], ":") {
 			names = append(names, words[0])
 		}
 	}
-	if len(names) == 0 || len(names) > mostMachineTypes || lines.Err() != nil {
-		return nil, fmt.Errorf("%s -machine help printed %d machine types: %w", emulator, len(names), lines.Err())
+	if len(names) == 0 || len(names) > mostMachineTypes {
+		return nil, fmt.Errorf("%s -machine help printed %d machine types", emulator, len(names))
 	}
 	slices.Sort(names)
 	return names, nil

@@ -198,7 +198,7 @@ func TestMachineTypes(t *testing.T) {
 	a := &Agent{Node: "n", Cluster: in, Folders: f, Emulator: emulator, Count: 1, Log: logr.Discard()}
 	for _, step := range []struct{ why, script, want, message string }{
 		{"no program", "", "", "the machine types of QEMU are unknown: "},
-		{"one that fails", "#!/bin/sh\necho broken >&2; exit 1\n", "", "exit status 1: broken"},
+		{"one that fails", "#!/bin/sh\necho broken >&2; exit 1\n", "", "exit status 1 broken"},
 		{"one that prints none", "#!/bin/sh\necho Supported machines are:\n", "", "printed 0 machine types"},
 		{"QEMU", "#!/bin/sh\necho Supported machines are:\necho 'q35   Standard PC (alias of pc-q35-10.0)'\necho 'pc-q35-10.0   Standard PC'\n",
 			"pc-q35-10.0,q35", "nothing is missing"},
