@@ -29,6 +29,24 @@ type need struct {
 	depends map[dependency]bool
 }
 
+// size returns about how many bytes are in a need. Tenants may have written all of them.
+func (n *need) size() int {
+	size := len(n.MachineType)
+	if n.Pod != nil {
+		size += n.Pod.Size()
+	}
+	for _, mistake := range n.Mistakes {
+		size += len(mistake.Field) + len(mistake.Detail) + len(fmt.Sprint(mistake.BadValue))
+	}
+	for on := range n.depends {
+		size += len(on.Namespace) + len(on.Name)
+	}
+	for _, claim := range n.Awaited {
+		size += len(claim)
+	}
+	return size
+}
+
 // dependency is an object whose creation, deletion or change makes a need stale.
 type dependency struct {
 	kind string

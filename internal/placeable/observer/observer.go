@@ -68,7 +68,7 @@ const (
 	readsPerSecond, readBurst = 20, 100
 	// vmReadsPerSecond and vmReadBurst bound the reads of the need of one VM.
 	vmReadsPerSecond, vmReadBurst = 1, 5
-	// largestNeed is how many bytes of the pod of a VM are remembered. A larger one, of which a tenant may write a megabyte, is read each time.
+	// largestNeed is how many bytes of a need are remembered. A larger need, of which a tenant may write a megabyte, is read each time.
 	largestNeed = 32 << 10
 	// readTimeout bounds the reads of a verdict: a cache that has not synced keeps its reader waiting.
 	readTimeout = 3 * time.Second
@@ -123,7 +123,7 @@ func (o *Observer) Judge(ctx context.Context, vm VM) (verdict *placeable.Verdict
 	found.Created = vm.Created
 	result := o.judgeNeed(ctx, o.newClusters(), vm.Key.Namespace, found)
 	kept := found
-	if kept.Pod != nil && kept.Pod.Size() > largestNeed {
+	if kept.size() > largestNeed {
 		kept = nil
 	}
 	o.remember(vm.Key, &guest{version: at, settings: settings, need: kept, stale: kept == nil, verdict: result})
