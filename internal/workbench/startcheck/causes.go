@@ -22,6 +22,8 @@ const (
 	antiPods        = `anti-affinity|topology spread|pod affinity`
 )
 
+const remedyKVM = "Add nodes with hardware virtualization, and check that virt-handler or Kiln's devices run on them."
+
 // causes is the table of known causes. The first entry that fits counts: an entry with a message stands before the entry of the same reason without one.
 var causes = []cause{
 	// admitted
@@ -181,6 +183,8 @@ var causes = []cause{
 	{name: "too many huge pages", steps: []string{stepScheduled}, reasons: []string{v1alpha1.ReasonNoNodeHasHugePages},
 		because: "no node has so many huge pages, even without other pods: {message}",
 		remedy:  "Reserve huge pages on a node, or use an instancetype without huge pages.", by: OwnerOrAdmin},
+	{name: "no KVM anywhere", steps: []string{stepScheduled}, reasons: []string{v1alpha1.ReasonNoNodeHasDevice}, message: matchText(noKVM),
+		because: "no node has the device /dev/kvm: {message}", remedy: remedyKVM, by: Admin},
 	{name: "too many devices", steps: []string{stepScheduled}, reasons: []string{v1alpha1.ReasonNoNodeHasDevice},
 		because: "no node has the devices that the VM requests, even without other pods: {message}",
 		remedy:  "Add a node with the devices, or check the device plugins of the nodes.", by: OwnerOrAdmin},
@@ -190,7 +194,7 @@ var causes = []cause{
 	{name: "no room", steps: []string{stepScheduled}, message: matchText(noFreeResources), because: "no node has room for its pod: {message}",
 		remedy: "Add a node, stop other VMs, or use a smaller instancetype.", by: OwnerOrAdmin},
 	{name: "no KVM", steps: []string{stepScheduled}, message: matchText(noKVM), because: "no node has a free device /dev/kvm: {message}",
-		remedy: "Add nodes with hardware virtualization, and check that virt-handler or Kiln's devices run on them.", by: Admin},
+		remedy: remedyKVM, by: Admin},
 	{name: "no device", steps: []string{stepScheduled}, message: matchText(noDevice), because: "no node has a free device that the VM requests: {message}",
 		remedy: "Add a node with the device, check its device plugin, or stop the VM that has the device.", by: OwnerOrAdmin},
 	{name: "volume elsewhere", steps: []string{stepScheduled}, message: matchText(volumeNode), because: "no node reaches its volumes: {message}",
