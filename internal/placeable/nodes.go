@@ -77,7 +77,8 @@ func stagesOf(need Need) []stage {
 		}},
 		{v1alpha1.ReasonNoNodeHasMachineType, func(node *corev1.Node) bool { return hasMachineType(node, need.MachineType) }, func([]*corev1.Node) string {
 			return "QEMU on the nodes for the guest lacks machine type " + quote(need.MachineType) +
-				": set machine.type to a type that it has, such as an alias like 'q35', or use a launcher image whose QEMU has the type"
+				": set machine.type to a type that it has, such as the alias 'q35', 'virt' or 's390-ccw-virtio' of the architecture, or use a launcher image " +
+				"whose QEMU has the type"
 		}},
 		{v1alpha1.ReasonNoNodeHasDevice, holds(devices), func(left []*corev1.Node) string {
 			return "no node for the guest has these devices: " + explainLacking(left, requests, devices) +
