@@ -94,11 +94,7 @@ func TestDocumentOfCatalogDiff(t *testing.T) {
 // TestDifferenceOfThePublishedCatalog: a whole catalog is compared with itself, and as files in another order.
 func TestDifferenceOfThePublishedCatalog(t *testing.T) {
 	t.Parallel()
-	shared := samples.Shared(t)
-	if shared == "" {
-		t.Skip("the published catalog is not here (KILN_SHARED)")
-	}
-	dir := filepath.Join(shared, "catalog")
+	dir := samples.Catalog(t)
 	got := call(t, "", "catalog", "diff", dir, dir)
 	if want := "compatible: 0 added, 0 removed, 0 changed, 122 unchanged; no new version\n"; got.err != nil || got.out != want {
 		t.Errorf("%v\n%s", got.err, got.out)

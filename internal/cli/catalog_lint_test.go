@@ -146,14 +146,7 @@ func TestDocumentsOfCatalogLint(t *testing.T) {
 // TestPublishedCatalogHasNoFinding: what KubeVirt publishes keeps its own contract.
 func TestPublishedCatalogHasNoFinding(t *testing.T) {
 	t.Parallel()
-	shared := samples.Shared(t)
-	if shared == "" {
-		t.Skip("the published catalog is not here (KILN_SHARED)")
-	}
-	dir := filepath.Join(shared, "catalog")
-	if _, err := os.Stat(dir); err != nil {
-		t.Fatal(err)
-	}
+	dir := samples.Catalog(t)
 	got := call(t, "", "catalog", "lint", dir, "--strict")
 	if want := dir + ": 65 instancetypes and 57 preferences: 0 errors, 0 warnings, 0 notes\n"; got.err != nil || got.out != want {
 		t.Errorf("%v\n%s", got.err, got.out)
@@ -163,11 +156,7 @@ func TestPublishedCatalogHasNoFinding(t *testing.T) {
 // TestPage compares the table in docs/reference/support.md with the objects of the published catalog that pods refuse. 'make golden' writes it.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	shared := samples.Shared(t)
-	if shared == "" {
-		t.Skip("the published catalog is not here (KILN_SHARED)")
-	}
-	got := call(t, "", "catalog", "lint", filepath.Join(shared, "catalog"), "--runtime", "pod", "-o", "json")
+	got := call(t, "", "catalog", "lint", samples.Catalog(t), "--runtime", "pod", "-o", "json")
 	var report struct{ Findings []catalogs.Finding }
 	if err := json.Unmarshal([]byte(got.out), &report); err != nil || cmdutil.ExitStatus(got.err) != 1 {
 		t.Fatalf("%v, %v\n%s", err, got.err, got.out)

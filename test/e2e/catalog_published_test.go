@@ -15,13 +15,10 @@ import (
 
 // TestPublishedCatalogFromARegistry: KubeVirt's catalog goes from its folder to VMs and is removed again, whole. Five VMs stay as they are.
 func TestPublishedCatalogFromARegistry(t *testing.T) {
-	from := samples.Shared(t)
-	if from == "" {
-		t.Skip("the published catalog is not here: KILN_SHARED names no folder with it, and there is no '../shared/catalog' beside the repository")
-	}
+	from := samples.Catalog(t)
 	h := newShop(t)
 	t.Cleanup(func() { h.uninstalled("published") }) // manifests/catalog is installed beside it
-	if err := os.CopyFS(filepath.Join(h.dir, "catalog"), os.DirFS(filepath.Join(from, "catalog"))); err != nil {
+	if err := os.CopyFS(filepath.Join(h.dir, "catalog"), os.DirFS(from)); err != nil {
 		t.Fatal(err)
 	}
 	reference := "oci://" + h.host + "/catalogs/published:1.0.0"

@@ -44,15 +44,12 @@ const preferencesAtATime = 2
 // persistent TPM, Hyper-V's enlightenments, SATA disks and e1000e. The guest that boots is Linux all the same.
 func TestPublishedPreferences(t *testing.T) {
 	nightly.Only(t)
-	from := samples.Shared(t)
-	if from == "" {
-		t.Skip("the published catalog is not here: KILN_SHARED names no folder with it, and there is no '../shared/catalog' beside the repository")
-	}
+	catalog := samples.Catalog(t)
 	n := newTenant(t, "preferences")
-	startStorage(t)
-	n.installCatalog(filepath.Join(from, "catalog"))
+	startStorage(t).keepOffOthers()
+	n.installCatalog(catalog)
 	var refused, elsewhere, boots []string
-	for _, p := range readPreferences(t, filepath.Join(from, "catalog/cluster-preferences.yaml")) {
+	for _, p := range readPreferences(t, filepath.Join(catalog, "cluster-preferences.yaml")) {
 		vm := strings.ReplaceAll(p.Name, ".", "-")
 		instancetype := "u1.medium"
 		if p.Spec.Requirements != nil && p.Spec.Requirements.CPU != nil {

@@ -67,8 +67,7 @@ type goldenTest struct {
 	golden *tenant
 	disks  *storage
 	cdi    *importer
-	// tool is the path of kubectl-kiln.
-	tool string
+	tool   tool
 }
 
 // TestSmartClones: with CDI's own controller and webhook, a VM of 'kubectl kiln create vm' boots from a clone of a claim in another namespace, which no pod has
@@ -79,7 +78,7 @@ func TestSmartClones(t *testing.T) {
 	node.Require(t)
 	disks := startStorage(t)
 	g := &goldenTest{disks: disks, cdi: startImporter(t), golden: newTenant(t, "golden"), tenant: newTenant(t, "shop"), tool: buildTool(t)}
-	g.keepOffOthers()
+	disks.keepOffOthers()
 	g.golden.apply(goldenDisk)
 	g.golden.kubectl("wait", "pvc/image", "--for=jsonpath={.status.phase}=Bound", "--timeout=120s")
 	disks.fill("golden", "image", filepath.Join(installed.Dir, "disk.img"))
@@ -132,17 +131,6 @@ func TestSmartClones(t *testing.T) {
 	g.bindsLate()
 }
 
-// keepOffOthers keeps guests off nodes that other tests have added: they have no storage.
-func (g *goldenTest) keepOffOthers() {
-	g.Helper()
-	for _, node := range strings.Fields(g.kubectl("get", "nodes", "-o", "name")) {
-		if node != "node/"+shared.Name {
-			g.kubectl("cordon", node)
-			g.Cleanup(func() { g.disks.kubectl("uncordon", node) })
-		}
-	}
-}
-
 // createVM makes a VM with one disk. Its guest writes the name of the VM to the disk.
 func (g *goldenTest) createVM(name string) {
 	g.Helper()
@@ -154,13 +142,11 @@ func (g *goldenTest) createVM(name string) {
 // runCreate runs 'kubectl kiln create vm'.
 func (g *goldenTest) runCreate(name string, more ...string) string {
 	g.Helper()
-	command := exec.CommandContext(g.Context(), g.tool, append([]string{"create", "vm", "--namespace", g.namespace, "--name", name, "--memory", "256Mi",
+	out, err := g.tool.run(g.Context(), g.namespace, append([]string{"create", "vm", "--name", name, "--memory", "256Mi",
 		"--termination-grace-period", "60", "--volume-import=type:pvc,src:golden/image",
 		"--cloud-init-user-data", base64.StdEncoding.EncodeToString([]byte("kiln.mark=" + name))}, more...)...)
-	command.Env = append(os.Environ(), "KUBECONFIG="+shared.Kubeconfig())
-	out, err := command.CombinedOutput()
 	if err != nil {
-		g.Fatalf("kubectl kiln create vm: %v\n%s", err, out)
+		g.Fatal(err)
 	}
 	return string(out)
 }
@@ -206,7 +192,7 @@ func (g *goldenTest) wantRefusal(vm, message string) {
 // wantEvent waits for the event of a VM that may not clone.
 func (g *goldenTest) wantEvent(vm string) {
 	g.Helper()
-	g.eventually("an event of VM "+vm+" says so", func() (string, bool) {
+	g.eventually("VM "+vm+" has an event "+refusedClone, func() (string, bool) {
 		out := g.kubectl("get", "events", "--field-selector=involvedObject.kind=VirtualMachine,involvedObject.name="+vm+",reason="+refusedClone, "-o",
 			"jsonpath={.items[*].type}")
 		return out, strings.HasPrefix(out, "Warning")

@@ -107,6 +107,17 @@ func (s *storage) serveSnapshots(crds string) {
 	s.kubectl("apply", "-f", classes)
 }
 
+// keepOffOthers keeps guests off nodes that other tests have added: they have no storage.
+func (s *storage) keepOffOthers() {
+	s.Helper()
+	for _, node := range strings.Fields(s.kubectl("get", "nodes", "-o", "name")) {
+		if node != "node/"+shared.Name {
+			s.kubectl("cordon", node)
+			s.Cleanup(func() { s.kubectl("uncordon", node) })
+		}
+	}
+}
+
 // empty waits until nothing is left in the store: claims and snapshots went with their namespace.
 func (s *storage) empty() {
 	var left []string

@@ -7,7 +7,6 @@
 package samples
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
 	"testing"
@@ -55,7 +54,11 @@ func Sets(t testing.TB) []Set {
 // exist.
 func Shared(t testing.TB) string {
 	t.Helper()
-	dir, err := filepath.Abs(cmp.Or(os.Getenv("KILN_SHARED"), filepath.Join(root(t), "..", "shared")))
+	dir := os.Getenv("KILN_SHARED")
+	if dir == "" {
+		dir = filepath.Join(root(t), "..", "shared")
+	}
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +66,16 @@ func Shared(t testing.TB) string {
 		return ""
 	}
 	return dir
+}
+
+// Catalog returns the folder with KubeVirt's published catalog. It skips the test if the folder does not exist.
+func Catalog(t testing.TB) string {
+	t.Helper()
+	shared := Shared(t)
+	if shared == "" {
+		t.Skip("the published catalog is not here: KILN_SHARED names no folder with it, and there is no '../shared/catalog' beside the repository")
+	}
+	return filepath.Join(shared, "catalog")
 }
 
 // root returns the folder of go.mod, which is above the folder of the test. The path of this source file does not lead there, because -trimpath cuts it.
