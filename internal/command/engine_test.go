@@ -3,6 +3,7 @@ package command
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -81,6 +82,10 @@ func TestSlim(t *testing.T) {
 	wantNode := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"zone": "a"}, Annotations: reported},
 		Spec:   corev1.NodeSpec{Taints: node.Spec.Taints},
 		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
+	forged := node.DeepCopy()
+	forged.Annotations[v1alpha1.AnnotationMachineTypes] = strings.Repeat("q35,", 10<<10)
+	wantForged := wantNode.DeepCopy()
+	wantForged.Annotations = nil
 	waits := &v1alpha1.GuestPod{Status: v1alpha1.GuestPodStatus{Facts: &v1alpha1.GuestFacts{Machine: "pc-q35-10.0"}}}
 	starts := waits.DeepCopy()
 	starts.Spec.Hardware = &v1alpha1.GuestPodHardware{Frontend: "<domain/>", Digest: "d"}
@@ -93,7 +98,7 @@ func TestSlim(t *testing.T) {
 	claim := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "PersistentVolumeClaim", APIVersion: "v1"}, ObjectMeta: owned}
 	labelled := &metav1.PartialObjectMetadata{ObjectMeta: meta(foreign)}
 	for _, test := range []struct{ from, want any }{
-		{pod, wantPod}, {node, wantNode}, {waits, waits.DeepCopy()}, {starts, wantStarts},
+		{pod, wantPod}, {node, wantNode}, {forged, wantForged}, {waits, waits.DeepCopy()}, {starts, wantStarts},
 		{vm, wantVM}, {vmi, &v1.VirtualMachineInstance{ObjectMeta: meta(nil), Spec: guest, Status: status}},
 		{&v1.VirtualMachineInstance{ObjectMeta: meta(map[string]string{v1alpha1.AnnotationFrontend: "{}"}),
 			Status: v1.VirtualMachineInstanceStatus{VolumeStatus: []v1.VolumeStatus{{Name: "data", Target: "sda", Message: "plugged in"}}}},

@@ -183,6 +183,10 @@ func slimPod(of *corev1.Pod) {
 	of.Spec = corev1.PodSpec{NodeName: of.Spec.NodeName}
 }
 
+// mostMachineTypes bounds the bytes of the annotation of machine types. QEMU 10.0 has 805 bytes of them for amd64. An attacker who takes over
+// 'launcher devices' of a node may write more.
+const mostMachineTypes = 16 << 10
+
 // slimNode keeps what decides whether a pod may run on a node: the labels, which HostProfiles select, too, the machine types, the taints, spec.unschedulable,
 // the condition Ready without its times, and the allocatable resources. Heartbeats change none of it.
 func slimNode(node *corev1.Node) {
@@ -194,7 +198,7 @@ func slimNode(node *corev1.Node) {
 	}
 	types := node.Annotations[v1alpha1.AnnotationMachineTypes]
 	node.ManagedFields, node.Annotations, node.OwnerReferences, node.Status = nil, nil, nil, status
-	if types != "" {
+	if types != "" && len(types) <= mostMachineTypes {
 		node.Annotations = map[string]string{v1alpha1.AnnotationMachineTypes: types}
 	}
 	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable}
