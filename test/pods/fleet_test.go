@@ -296,7 +296,11 @@ func (f *fleet) checkVerdicts(members []member) {
 	vms := f.readVMs(members)
 	for _, m := range members {
 		got := placeableOf(vms[m.NamespacedName])
-		if (got.Status == corev1.ConditionTrue) != (m.sort.reason == v1alpha1.ReasonNodeFits) || got.Status == corev1.ConditionUnknown || got.Reason != m.sort.reason || !strings.Contains(got.Message, m.sort.message) {
+		status := corev1.ConditionFalse
+		if m.sort.reason == v1alpha1.ReasonNodeFits {
+			status = corev1.ConditionTrue
+		}
+		if got.Status != status || got.Reason != m.sort.reason || !strings.Contains(got.Message, m.sort.message) {
 			f.Errorf("%s: %+v, want %s with '%s'", m.Name, got, m.sort.reason, m.sort.message)
 		}
 	}
