@@ -74,6 +74,8 @@ type HardwareRunning struct {
 	UID types.UID `json:"uid"`
 	// digest is the digest of all hardware that the guest sees now. It equals the digest of the hardware record until something changes after the boot.
 	Digest string `json:"digest"`
+	// cpu is the CPU that libvirt runs; absent if libvirt has no model for it, as for host-passthrough, and if no record is compared with it.
+	CPU *ReportedCPU `json:"cpu,omitempty"`
 	// cause is the last change.
 	// +kubebuilder:validation:MaxLength=1024
 	Cause string `json:"cause"`

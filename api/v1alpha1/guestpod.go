@@ -122,6 +122,8 @@ type GuestFacts struct {
 	// blockSizes are the block sizes of volumes by the names of the volumes, for disks with blockSize.matchVolume.
 	// +kubebuilder:validation:MaxProperties=1024
 	BlockSizes map[string]ReportedBlockSize `json:"blockSizes,omitempty"`
+	// cpu is the CPU that host-model means on this host for the VMI's architecture; absent if libvirt has none.
+	CPU *ReportedCPU `json:"cpu,omitempty"`
 	// numa are the NUMA nodes of the host with CPUs for this VMI, in the host's order.
 	// +kubebuilder:validation:MaxItems=128
 	NUMA []ReportedNUMANode `json:"numa,omitempty"`

@@ -40,4 +40,6 @@ type ReportedHardware struct {
 	// hindrance is why libvirt or the guest did not make the last requested change; empty if the change was made, or has not been answered yet.
 	// +kubebuilder:validation:MaxLength=1024
 	Hindrance string `json:"hindrance,omitempty"`
+	// cpu is the CPU that libvirt runs; absent if libvirt has no model for it, as for host-passthrough.
+	CPU *ReportedCPU `json:"cpu,omitempty"`
 }

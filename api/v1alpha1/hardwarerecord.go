@@ -40,6 +40,8 @@ type HardwareRecord struct {
 	DeflateOnOOM bool `json:"deflateOnOOM,omitempty"`
 	// freePorts is the number of PCIe root ports without a device.
 	FreePorts int `json:"freePorts,omitempty"`
+	// cpu is the CPU; absent if no boot has recorded it.
+	CPU *GuestCPU `json:"cpu,omitempty"`
 	// vsock is the context identifier on the host's vsock.
 	VSOCK string `json:"vsock,omitempty"`
 	// tsc is the frequency of the time stamp counter in Hz.

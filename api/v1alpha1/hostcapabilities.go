@@ -28,6 +28,8 @@ type HostCapabilitiesSpec struct {
 	// Machines contains the machine types of QEMU by the guest's architecture, each with its canonical name: q35 -> pc-q35-7.2. If it is empty, every machine type
 	// is accepted.
 	Machines map[string]map[string]string `json:"machines,omitempty"`
+	// CPUs contains the CPU that host-model means, by the guest's architecture. Unknown for an architecture without an entry.
+	CPUs map[string]ReportedCPU `json:"cpus,omitempty"`
 	// Firmware is in the order of preference, which is the order of QEMU's descriptors.
 	Firmware []HostFirmware `json:"firmware,omitempty"`
 	// LibvirtVersion and QEMUVersion are versions such as 9.0.0. Empty means unknown, and is accepted as new enough.

@@ -19,6 +19,8 @@ type Live interface {
 	// Hardware returns the hardware that libvirt runs. Change makes one change to it.
 	Hardware(ctx context.Context, owner hypervisor.Owner) (hypervisor.Hardware, error)
 	Change(ctx context.Context, guest hypervisor.Guest, change hypervisor.Change) error
+	// RunningCPU returns the CPU that libvirt runs; nil if libvirt has no model for it, or the domain is not active.
+	RunningCPU(ctx context.Context, owner hypervisor.Owner) (*v1alpha1.ReportedCPU, error)
 }
 
 // followHardware reports the hardware that libvirt runs, and changes it to spec.live of the GuestPod, until ctx ends. Each report is read from libvirt and
@@ -26,10 +28,10 @@ type Live interface {
 func (g *Guest) followHardware(ctx context.Context, run startedGuest) {
 	touched := make(chan struct{}, 1)
 	go g.Live.WatchHardware(ctx, func() { WakeReceiver(touched) })
-	asked := newChangeRequests()
+	asked, cpu := newChangeRequests(), &runningCPU{}
 	for ctx.Err() == nil {
 		wanted, changed := g.Channel.requestedHardware()
-		wait := g.reconcileHardware(ctx, run, hardwareRequest{wanted, asked})
+		wait := g.reconcileHardware(ctx, run, hardwareRequest{wanted, asked, cpu})
 		for again, due := false, time.After(wait); !again; {
 			select {
 			case <-ctx.Done():
@@ -61,6 +63,27 @@ func (c *Channel) requestedHardware() (*v1alpha1.LiveHardware, <-chan struct{}) 
 type hardwareRequest struct {
 	wanted   *v1alpha1.LiveHardware
 	requests changeRequests
+	cpu      *runningCPU
+}
+
+// runningCPU is the CPU that libvirt runs. It is read once, because it does not change.
+type runningCPU struct {
+	read bool
+	cpu  *v1alpha1.ReportedCPU
+}
+
+// readRunningCPU returns the CPU that libvirt runs, if the controller verifies it: if the guest was started with a CPU that libvirt may change at the start.
+func (g *Guest) readRunningCPU(ctx context.Context, run startedGuest, known *runningCPU) *v1alpha1.ReportedCPU {
+	if known.read || !render.VerifiesCPU(run.frontend) {
+		return known.cpu
+	}
+	cpu, err := g.Live.RunningCPU(ctx, run.domain.Owner)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("the CPU of the domain cannot be read", "reason", err.Error())
+		return nil // the next report has it
+	}
+	known.read, known.cpu = true, cpu
+	return cpu
 }
 
 // reconcileHardware reads the hardware that libvirt runs, reports it, and makes the changes that are due. It returns the time until the next call.
@@ -78,7 +101,8 @@ func (g *Guest) reconcileHardware(ctx context.Context, run startedGuest, a hardw
 		open = pendingChanges(run.frontend, *now, *a.wanted)
 	}
 	a.requests.forgetCompleted(open)
-	g.reportHardware(ctx, v1alpha1.ReportedHardware{LiveHardware: *now, Hindrance: a.requests.hindranceText(open)})
+	cpu := g.readRunningCPU(ctx, run, a.cpu)
+	g.reportHardware(ctx, v1alpha1.ReportedHardware{LiveHardware: *now, Hindrance: a.requests.hindranceText(open), CPU: cpu})
 	wait, acted := resyncInterval, false
 	for _, need := range open {
 		left := a.requests.timeUntilDue(need.name, time.Now())

@@ -23,6 +23,13 @@ type fakeLive struct {
 	refused, ignored map[hypervisor.ChangeKind]bool
 	err              error
 	events           chan struct{}
+	cpu              *v1alpha1.ReportedCPU
+}
+
+func (f *fakeLive) RunningCPU(context.Context, hypervisor.Owner) (*v1alpha1.ReportedCPU, error) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return f.cpu, f.err
 }
 
 func newFakeLive() *fakeLive {

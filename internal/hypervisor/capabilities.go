@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/digitalocean/go-libvirt"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"libvirt.org/go/libvirtxml"
 )
@@ -20,11 +21,17 @@ var architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "s3
 // Capabilities reads the facts of this host from libvirt and from QEMU's firmware descriptors. node becomes its NodeName. The versions are empty if libvirt
 // does not report them.
 func (l *Libvirt) Capabilities(ctx context.Context, node string, allowKVM KVM) (backend.Capabilities, error) {
-	var text, libvirtVersion, qemuVersion string
+	var libvirtVersion, qemuVersion string
+	var caps libvirtxml.Caps
+	var models map[string]v1alpha1.ReportedCPU
 	// On the first call a new libvirt daemon probes every QEMU that is installed. That takes up to a minute on a busy machine.
-	err := l.runWithin(ctx, l.changeTimeout, func(rpc *libvirt.Libvirt) (err error) {
-		if text, err = rpc.ConnectGetCapabilities(); err != nil {
+	err := l.runWithin(ctx, l.changeTimeout, func(rpc *libvirt.Libvirt) error {
+		text, err := rpc.ConnectGetCapabilities()
+		if err != nil {
 			return err
+		}
+		if err := caps.Unmarshal(text); err != nil {
+			return fmt.Errorf("libvirt's capabilities cannot be read: %w", err)
 		}
 		if v, err := rpc.ConnectGetLibVersion(); err == nil {
 			libvirtVersion = unpackVersion(v)
@@ -32,17 +39,14 @@ func (l *Libvirt) Capabilities(ctx context.Context, node string, allowKVM KVM) (
 		if v, err := rpc.ConnectGetVersion(); err == nil {
 			qemuVersion = unpackVersion(v)
 		}
-		return nil
+		models, err = hostModels(rpc, caps, allowKVM)
+		return err
 	})
 	if err != nil {
 		return backend.Capabilities{}, err
 	}
-	var caps libvirtxml.Caps
-	if err := caps.Unmarshal(text); err != nil {
-		return backend.Capabilities{}, fmt.Errorf("libvirt's capabilities cannot be read: %w", err)
-	}
 	host := hostFacts(caps, allowKVM)
-	host.NodeName, host.LibvirtVersion, host.QEMUVersion = node, libvirtVersion, qemuVersion
+	host.NodeName, host.LibvirtVersion, host.QEMUVersion, host.CPUs = node, libvirtVersion, qemuVersion, models
 	host.Firmware, err = readFirmware(firmwareDirs)
 	return host, err
 }

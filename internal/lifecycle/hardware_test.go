@@ -85,7 +85,7 @@ func TestRecordedHardwareReturns(t *testing.T) {
 		}
 		c.bootAndShutDown(record)
 		if boot == 1 {
-			c.records.settled, c.records.lastBoots = settledInputs{}, lastBootHardware{} // the process restarts: its memories are shortcuts
+			c.restartRecords() // the process restarts: its memories are shortcuts
 		}
 		found := c.hardware()
 		if diff := cmp.Diff(parseRecord(t, record), found.Spec.Hardware); diff != "" {
@@ -173,22 +173,22 @@ func TestChangedHardwareIsReported(t *testing.T) {
 func TestNewerRecordIsReported(t *testing.T) {
 	c := newCluster(t, newVM(v1.RunStrategyAlways))
 	c.reconcileRepeatedly()
-	c.bootAndShutDown(`{"schemaVersion":2,"machine":"q35-1","cpu":{"model":"EPYC-v4"}}`)
+	c.bootAndShutDown(`{"schemaVersion":3,"machine":"q35-1","cache":{"model":"EPYC-v4"}}`)
 	var events []string
 	for range len(c.eventRecorder().Events) {
 		events = append(events, <-c.eventRecorder().Events)
 	}
-	if all := strings.Join(events, "\n"); !strings.Contains(all, "Warning HardwareChanged") || !strings.Contains(all, "does not reproduce, 'cpu'") {
+	if all := strings.Join(events, "\n"); !strings.Contains(all, "Warning HardwareChanged") || !strings.Contains(all, "does not reproduce, 'cache'") {
 		t.Errorf("events:\n%s", all)
 	}
-	if record := c.hardware().Spec.Hardware; record.SchemaVersion != 2 || string(record.Unknown["cpu"]) != `{"model":"EPYC-v4"}` {
+	if record := c.hardware().Spec.Hardware; record.SchemaVersion != 3 || string(record.Unknown["cache"]) != `{"model":"EPYC-v4"}` {
 		t.Errorf("record %+v", record)
 	}
 }
 
 // TestHardwareGoesWithItsGuest: the hardware is deleted with its guest, at whatever line the controller died before, and never while another guest needs it.
 func TestHardwareGoesWithItsGuest(t *testing.T) {
-	restart := func(c *testCluster) { c.records.settled, c.records.lastBoots = settledInputs{}, lastBootHardware{} }
+	restart := func(c *testCluster) { c.restartRecords() }
 	for _, test := range []struct {
 		why   string
 		after func(*testCluster)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/enforcement"
 	"github.com/kilnvm/kiln/internal/fairqueue"
+	"github.com/kilnvm/kiln/internal/lifecycle/guesthardware"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/outage"
 	"github.com/kilnvm/kiln/internal/ownwrite"
@@ -111,8 +112,8 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 	if err := vms.Watches(&v1.VirtualMachineInstance{}, toVM).Complete(c); err != nil {
 		return err
 	}
-	hardware := &hardwareReconciler{client: c.Client, live: c.Live, events: c.Events, now: c.Now, frontend: c.pinnedFrontend}
-	if err := hardware.registerWith(mgr); err != nil {
+	hardware := &guesthardware.Reconciler{Client: c.Client, Live: c.Live, Events: c.Events, Now: c.Now, Frontend: c.pinnedFrontend}
+	if err := hardware.Register(mgr, controllerOptions); err != nil {
 		return err
 	}
 	return ctrl.NewControllerManagedBy(mgr).Named("virtualmachineinstance").

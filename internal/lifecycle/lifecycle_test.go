@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/lifecycle/guesthardware"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/test/slimmed"
 	appsv1 "k8s.io/api/apps/v1"
@@ -39,7 +40,7 @@ type testCluster struct {
 	*testing.T
 	client.Client
 	controller *Controller
-	records    *hardwareReconciler
+	records    *guesthardware.Reconciler
 	now        time.Time
 	// skew is how far the launcher's clock is ahead.
 	skew    time.Duration
@@ -68,9 +69,14 @@ func newCluster(t *testing.T, objects ...client.Object) *testCluster {
 		Client: slimmed.Client(stored), Live: c.Client, Resolver: resolve.Resolver{Cached: c.Client},
 		Events: events.NewFakeRecorder(100), Now: func() time.Time { return c.now },
 	}
-	c.records = &hardwareReconciler{client: c.controller.Client, live: c.Client, events: c.controller.Events, now: c.controller.Now,
-		frontend: c.controller.pinnedFrontend}
+	c.restartRecords()
 	return c
+}
+
+// restartRecords replaces the process that assigns hardware. Its memories are shortcuts.
+func (c *testCluster) restartRecords() {
+	c.records = &guesthardware.Reconciler{Client: c.controller.Client, Live: c.Client, Events: c.controller.Events, Now: c.controller.Now,
+		Frontend: c.controller.pinnedFrontend}
 }
 
 // createWithUID answers reviews, calls admit, and sets UID and creation time, as the API server does.

@@ -125,3 +125,14 @@ func (c *Controller) patchAnnotations(ctx context.Context, s *state, change func
 	s.setVM(vm)
 	return nil
 }
+
+// pinnedFrontend returns the FrontendProfile of the configuration that a VMI is pinned to, or of the current configuration if the VMI is not pinned. The
+// controller writes the values of the revision into the record, so that the launcher needs no right to read revisions, and a later edit of an annotation has
+// no effect.
+func (c *Controller) pinnedFrontend(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v1alpha1.Frontend, error) {
+	defaults, err := c.resolver().Configuration(ctx, vmi)
+	if err != nil || defaults == nil {
+		return nil, err
+	}
+	return defaults.Frontend, nil
+}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/lifecycle/datavolumes"
+	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/internal/placeable"
 	v1 "kubevirt.io/api/core/v1"
@@ -67,7 +68,7 @@ func newState(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, now time.Ti
 	s.strategy, _ = vm.RunStrategy()
 	switch {
 	case vmi == nil:
-	case Controls(vm, vmi):
+	case ownership.Controls(vm, vmi):
 		s.vmi = vmi
 	default:
 		s.nameTaken = true

@@ -39,7 +39,7 @@ func (c *testCluster) recordRequests() *[]string {
 	}
 	api := c.Client.(client.WithWatch)
 	c.controller.Client, c.controller.Live = interceptor.NewClient(api, writes), interceptor.NewClient(api, reads)
-	c.records.client, c.records.live = c.controller.Client, c.controller.Live
+	c.records.Client, c.records.Live = c.controller.Client, c.controller.Live
 	return &all
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/internal/hostresources"
 	"github.com/kilnvm/kiln/internal/hypervisor"
@@ -28,12 +29,20 @@ type fakeHypervisor struct {
 	events chan hypervisor.Event
 	// hardware is the running hardware of every domain.
 	hardware hypervisor.Hardware
+	// cpu is the CPU of every domain.
+	cpu *v1alpha1.ReportedCPU
 }
 
 func (f *fakeHypervisor) Hardware(context.Context, hypervisor.Owner) (hypervisor.Hardware, error) {
 	f.Lock()
 	defer f.Unlock()
 	return f.hardware, f.err
+}
+
+func (f *fakeHypervisor) RunningCPU(context.Context, hypervisor.Owner) (*v1alpha1.ReportedCPU, error) {
+	f.Lock()
+	defer f.Unlock()
+	return f.cpu, f.err
 }
 
 func (f *fakeHypervisor) WatchHardware(ctx context.Context, _ func()) { <-ctx.Done() }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/guest"
 	"github.com/kilnvm/kiln/internal/hypervisor"
 	"k8s.io/utils/cpuset"
@@ -14,6 +15,8 @@ type Hypervisor interface {
 	// Hardware returns the running hardware of a domain. WatchHardware calls observe when the hardware of any domain may have changed, until the context ends.
 	Hardware(ctx context.Context, owner hypervisor.Owner) (hypervisor.Hardware, error)
 	WatchHardware(ctx context.Context, observe func())
+	// RunningCPU returns the CPU that libvirt runs; nil if libvirt has no model for it, or the domain is not active.
+	RunningCPU(ctx context.Context, owner hypervisor.Owner) (*v1alpha1.ReportedCPU, error)
 	// Remove removes the owner's domain with its side documents. If the domain of that name has another owner, the error is a *hypervisor.TakenError.
 	Remove(ctx context.Context, owner hypervisor.Owner) error
 	// Owners returns the owners of all domains that Kiln defined on this machine.

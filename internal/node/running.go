@@ -50,11 +50,24 @@ func (n *Node) recordRunning(ctx context.Context, vmi *v1.VirtualMachineInstance
 	if err != nil || seen.VCPUs == 0 { // the domain has ended since
 		return err
 	}
+	reported := v1alpha1.ReportedHardware{LiveHardware: render.RunningHardware(front, render.Seen(seen))}
 	return n.patchRunning(ctx, vmi, func(was *v1alpha1.HardwareRunning) *v1alpha1.HardwareRunning {
-		now := render.ObservedHardware(was, front, render.RunningHardware(front, render.Seen(seen)), vmi.UID, metav1.Now())
+		if render.VerifiesCPU(front) && (was == nil || was.UID != vmi.UID || was.CPU == nil) {
+			reported.CPU = n.readRunningCPU(ctx, vmi)
+		}
+		now := render.ObservedHardware(was, front, reported, vmi.UID, metav1.Now())
 		now.Cause = condition.Note(now.Cause)
 		return &now
 	})
+}
+
+// readRunningCPU returns the CPU that libvirt runs; nil if it cannot be read now. The next call reads it again.
+func (n *Node) readRunningCPU(ctx context.Context, vmi *v1.VirtualMachineInstance) *v1alpha1.ReportedCPU {
+	cpu, err := n.Hypervisor.RunningCPU(ctx, n.owner(vmi))
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Info("the CPU of the domain cannot be read", "reason", err.Error())
+	}
+	return cpu
 }
 
 // forgetRunning removes status.running from the GuestHardware of a VMI that has ended.

@@ -3,6 +3,7 @@ package vmipod
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -10,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/internal/vmipod/observed"
+	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/render"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,7 +62,7 @@ func (r *runningHardware) copyReport(ctx context.Context, o observed.Objects, do
 		r.judged.Store(o.Key, reportID(o.GuestPod))
 		return nil
 	}
-	if err := r.saveHardware(ctx, hardware, front, guest.Status.Running.LiveHardware); err != nil {
+	if err := r.saveHardware(ctx, hardware, front, *guest.Status.Running); err != nil {
 		return err
 	}
 	r.judged.Store(o.Key, reportID(guest))
@@ -73,13 +75,18 @@ func checkedFrontend(guest *v1alpha1.GuestPod) (render.Front, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cpu := guest.Status.Running.CPU; cpu != nil {
+		if err := record.CheckReportedCPU(cpu); err != nil {
+			return nil, fmt.Errorf("cpu: %w", err)
+		}
+	}
 	return front, render.CheckLive(front, guest.Status.Running.LiveHardware)
 }
 
 // saveHardware writes status.running if it has changed. The time is not taken from the launcher, whose clock a tenant may set.
-func (r *runningHardware) saveHardware(ctx context.Context, hardware *v1alpha1.GuestHardware, front render.Front, live v1alpha1.LiveHardware) error {
+func (r *runningHardware) saveHardware(ctx context.Context, hardware *v1alpha1.GuestHardware, front render.Front, reported v1alpha1.ReportedHardware) error {
 	before := hardware.Status.Running
-	running := render.ObservedHardware(before, front, live, hardware.Status.Guest.UID, metav1.NewTime(r.Now()))
+	running := render.ObservedHardware(before, front, reported, hardware.Status.Guest.UID, metav1.NewTime(r.Now()))
 	if running.Cause = condition.Note(running.Cause); before != nil && equality.Semantic.DeepEqual(*before, running) {
 		return nil
 	}
@@ -104,6 +111,8 @@ func (r *runningHardware) removeStatus(ctx context.Context, o observed.Objects) 
 
 // reportID identifies a report by the GuestPod and the content.
 func reportID(guest *v1alpha1.GuestPod) string {
-	text, _ := json.Marshal(guest.Status.Running.LiveHardware) // strings and numbers, which cannot fail
+	reported := *guest.Status.Running
+	reported.Hindrance = ""           // status.running of the GuestHardware has none
+	text, _ := json.Marshal(reported) // strings and numbers, which cannot fail
 	return string(guest.UID) + string(text)
 }

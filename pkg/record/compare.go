@@ -42,6 +42,7 @@ func Compare(before, after Record) (changes []Change) {
 	if before.BootDisk == "" || after.BootDisk == "" { // old records do not have it
 		before.BootDisk, after.BootDisk = "", ""
 	}
+	changes = append(changes, compareCPUs(before.CPU, after.CPU)...)
 	for _, fact := range comparedParts {
 		old, now := fact.of(before), fact.of(after)
 		if !reflect.DeepEqual(old, now) {

@@ -12,7 +12,7 @@ import (
 
 // later is a record of a later version of Kiln.
 const later = `{"schemaVersion":3,"defaults":"2","digest":"sha256:` + zeros + `","machine":"pc-q35-9.2","devices":{"disk.a":{"pci":"0000:0b:00.0"}},` +
-	`"cpu":{"model":"EPYC-v4","flags":["a<b"],"bits":9007199254740993},"firmwareBuild":"edk2-20250221"}`
+	`"cache":{"model":"EPYC-v4","flags":["a<b"],"bits":9007199254740993},"firmwareBuild":"edk2-20250221"}`
 
 const zeros = "0000000000000000000000000000000000000000000000000000000000000000"
 
@@ -76,15 +76,15 @@ func TestUnknownFieldsOfNone(t *testing.T) {
 func TestNewer(t *testing.T) {
 	t.Parallel()
 	text := DescribeNewer(read(t, later))
-	if !strings.Contains(text, "schemaVersion 3") || !strings.HasSuffix(text, "does not reproduce, 'cpu', 'firmwareBuild'") {
+	if !strings.Contains(text, "schemaVersion 3") || !strings.HasSuffix(text, "does not reproduce, 'cache', 'firmwareBuild'") {
 		t.Error(text)
 	}
-	for _, current := range []*Record{nil, {}, {SchemaVersion: 1}, {Unknown: map[string]json.RawMessage{"cpu": nil}}} {
+	for _, current := range []*Record{nil, {}, {SchemaVersion: 1}, {Unknown: map[string]json.RawMessage{"cache": nil}}} {
 		if text := DescribeNewer(current); text != "" {
 			t.Errorf("%+v: %s", current, text)
 		}
 	}
-	hostile := read(t, `{"schemaVersion":2}`)
+	hostile := read(t, `{"schemaVersion":3}`)
 	hostile.Unknown = map[string]json.RawMessage{}
 	for i := range 1000 {
 		hostile.Unknown[fmt.Sprintf("%d\n%s", i, strings.Repeat("x", 1000))] = json.RawMessage("1")
@@ -101,7 +101,7 @@ func TestCheckOfNewer(t *testing.T) {
 		t.Error(err)
 	}
 	long := json.RawMessage(`"` + strings.Repeat("x", longestRecord) + `"`)
-	if err := Check(&Record{SchemaVersion: 2, Unknown: map[string]json.RawMessage{"cpu": long}}); err == nil || !strings.Contains(err.Error(), "bytes, at most") {
+	if err := Check(&Record{SchemaVersion: 2, Unknown: map[string]json.RawMessage{"cache": long}}); err == nil || !strings.Contains(err.Error(), "bytes, at most") {
 		t.Error(err)
 	}
 }

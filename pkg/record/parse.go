@@ -116,6 +116,7 @@ func checkRecord(r *Record, f *findings) {
 	f.addFinding("freePorts", r.FreePorts, checkRange(r.FreePorts, 0, address.MaxPorts))
 	f.addFinding("vsock", r.VSOCK, checkContextID(r.VSOCK))
 	f.addFinding("tsc", r.TSC, checkFrequency(r.TSC))
+	checkCPU(r.CPU, f)
 	for _, name := range sortedKeys(r.SMBIOS) {
 		f.addFinding("smbios", name, checkSMBIOSName(name))
 		f.addFinding("smbios["+name+"]", r.SMBIOS[name], checkText(r.SMBIOS[name]))

@@ -12,6 +12,10 @@ type (
 	Address = v1alpha1.GuestAddress
 	// BlockSize has the sizes of a disk's blocks.
 	BlockSize = v1alpha1.GuestBlockSize
+	// CPU is the CPU of the guest.
+	CPU = v1alpha1.GuestCPU
+	// Topology is the topology of a CPU.
+	Topology = v1alpha1.GuestCPUTopology
 	// NUMANode is a NUMA node of the guest.
 	NUMANode = v1alpha1.GuestNUMANode
 )

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
+	"github.com/kilnvm/kiln/pkg/record"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -19,7 +20,7 @@ import (
 // Report returns the facts of a host in the form in which a launcher writes them into the status of its GuestPod. ReadFacts accepts them all. A block size that
 // no guest can have is left out, as if the host did not report it.
 func Report(vmi *v1.VirtualMachineInstance, facts frontend.Facts) *v1alpha1.GuestFacts {
-	report := &v1alpha1.GuestFacts{HostDevices: maps.Clone(facts.HostDevices)}
+	report := &v1alpha1.GuestFacts{HostDevices: maps.Clone(facts.HostDevices), CPU: facts.CPU.DeepCopy()}
 	if vmi.Spec.Domain.Machine != nil {
 		report.Machine = facts.Machines[vmi.Spec.Domain.Machine.Type]
 	}
@@ -114,6 +115,11 @@ func ReadFacts(vmi *v1.VirtualMachineInstance, report *v1alpha1.GuestFacts) (fac
 		}
 		if facts.BlockSizes[name], err = readSize(report.BlockSizes[name]); err != nil {
 			return facts, fmt.Errorf("status.facts.blockSizes[%.63s]: %w", name, err)
+		}
+	}
+	if facts.CPU = report.CPU; facts.CPU != nil {
+		if err := record.CheckReportedCPU(facts.CPU); err != nil {
+			return facts, fmt.Errorf("status.facts.cpu: %w", err)
 		}
 	}
 	facts.NUMA, err = readNodes(report.NUMA)

@@ -194,9 +194,13 @@ const CauseStarted = "the guest was started"
 // ObservedHardware returns state 4 of a guest: what libvirt runs, with digest, cause and time. was is the state that was observed before, or nil. Cause and
 // time are copied from was if it is of the same VMI and has the same hardware. The cause may be longer than the API allows.
 func ObservedHardware(
-	was *v1alpha1.HardwareRunning, front *libvirtxml.Domain, live v1alpha1.LiveHardware, vmi types.UID, now metav1.Time,
+	was *v1alpha1.HardwareRunning, front *libvirtxml.Domain, reported v1alpha1.ReportedHardware, vmi types.UID, now metav1.Time,
 ) v1alpha1.HardwareRunning {
-	running := v1alpha1.HardwareRunning{LiveHardware: live, UID: vmi, Digest: abi.Digest(WithLive(front, live)), Cause: CauseStarted, Time: now}
+	live := reported.LiveHardware
+	running := v1alpha1.HardwareRunning{LiveHardware: live, UID: vmi, Digest: abi.Digest(WithLive(front, live)), CPU: reported.CPU, Cause: CauseStarted, Time: now}
+	if running.CPU == nil && was != nil && was.UID == vmi { // it does not change, and is not read again
+		running.CPU = was.CPU
+	}
 	switch {
 	case was == nil || was.UID != vmi:
 	case was.Digest == running.Digest && equality.Semantic.DeepEqual(was.LiveHardware, live):

@@ -88,7 +88,8 @@ func renderFrontend(m Machine, vmi *v1.VirtualMachineInstance, facts frontend.Fa
 // Domain runs stages 2 and 3. It returns the errors of Frontend, or errors that name what the VMI requires and the host or its bindings do not have.
 func Domain(m Machine) (Result, field.ErrorList) {
 	vmi := withIdentity(m.VMI, m.Frozen)
-	front, errs := renderFrontend(m, vmi, Facts(m))
+	facts := Facts(m)
+	front, errs := renderFrontend(m, vmi, facts)
 	if len(errs) > 0 {
 		return Result{}, errs
 	}
@@ -96,7 +97,7 @@ func Domain(m Machine) (Result, field.ErrorList) {
 	if len(errs) > 0 {
 		return Result{}, errs
 	}
-	return Result{Frontend: front, Record: m.freezeRecord(vmi, front), Documents: documents}, nil
+	return Result{Frontend: front, Record: m.freezeRecord(vmi, front, facts), Documents: documents}, nil
 }
 
 // Hardware is the result of stage 2 if only facts of the host are known.
@@ -113,7 +114,7 @@ func FromFacts(m Machine, facts frontend.Facts) (Hardware, field.ErrorList) {
 	if len(errs) > 0 {
 		return Hardware{}, errs
 	}
-	return Hardware{Frontend: front, Record: m.freezeRecord(vmi, front)}, nil
+	return Hardware{Frontend: front, Record: m.freezeRecord(vmi, front, facts)}, nil
 }
 
 // Documents runs stage 3 over a frontend, which another process may have made. It does not read m.Defaults and m.Frozen.
@@ -122,7 +123,7 @@ func Documents(m Machine, front *libvirtxml.Domain) (backend.Documents, field.Er
 }
 
 // freezeRecord returns the record of a frontend. vmi is the machine's VMI with its identity.
-func (m Machine) freezeRecord(vmi *v1.VirtualMachineInstance, front *libvirtxml.Domain) record.Record {
+func (m Machine) freezeRecord(vmi *v1.VirtualMachineInstance, front *libvirtxml.Domain, facts frontend.Facts) record.Record {
 	frozen := abi.Freeze(front, m.defaultsVersion())
 	forgetWritten(frozen.BlockSizes, vmi.Spec.Domain.Devices.Disks)
 	if cpu := vmi.Spec.Domain.CPU; cpu == nil || cpu.NUMA == nil {
@@ -131,6 +132,7 @@ func (m Machine) freezeRecord(vmi *v1.VirtualMachineInstance, front *libvirtxml.
 	if m.Frozen != nil {
 		frozen.SchemaVersion, frozen.Unknown = m.Frozen.SchemaVersion, m.Frozen.Unknown
 	}
+	setCPU(&frozen, freezeCPU(vmi, front.CPU, m.Frozen, facts.CPU))
 	return frozen
 }
 
@@ -167,6 +169,9 @@ func copyForIdentity(given *v1.VirtualMachineInstance) *v1.VirtualMachineInstanc
 // Facts returns what the guest sees of this host when it boots for the first time. It reads m.VMI, m.Host and m.Bindings.
 func Facts(m Machine) frontend.Facts {
 	f := frontend.Facts{Machines: m.Host.Machines[m.VMI.Spec.Architecture], BlockSizes: blockSizes(m)}
+	if cpu, known := m.Host.CPUs[m.VMI.Spec.Architecture]; known {
+		f.CPU = &cpu
+	}
 	if len(m.Bindings.HostDevs) > 0 {
 		f.HostDevices, f.HostDeviceNUMANodes = map[string]string{}, map[string]int{}
 	}

@@ -107,7 +107,7 @@ func TestContentHoldsTheMoment(t *testing.T) {
 		t.Errorf("the record has changed:\n%s", diff)
 	}
 	later := hardware()
-	later.Hardware.SchemaVersion, later.Hardware.Unknown = 2, map[string]json.RawMessage{"cpu": json.RawMessage(`{"bits":48}`)}
+	later.Hardware.SchemaVersion, later.Hardware.Unknown = 3, map[string]json.RawMessage{"cache": json.RawMessage(`{"bits":48}`)}
 	if diff := cmp.Diff(later, kept(t, Moment{VM: vm, Hardware: later}).Hardware); diff != "" {
 		t.Errorf("the record of a later version has changed:\n%s", diff)
 	}

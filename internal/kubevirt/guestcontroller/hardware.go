@@ -9,7 +9,6 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/enforcement"
-	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/pkg/domain/kubevirt"
@@ -76,7 +75,7 @@ func (r *hardwareReconciler) Reconcile(ctx context.Context, request ctrl.Request
 // recordHardware records the hardware of a VMI: first what it boots with, later what was plugged in.
 func (r *hardwareReconciler) recordHardware(ctx context.Context, key types.NamespacedName, uid types.UID) error {
 	vm, vmi, err := r.readVMAndVMI(ctx, key)
-	if err != nil || vm == nil || vmi == nil || vmi.UID != uid || vmi.IsFinal() || !lifecycle.Controls(vm, vmi) {
+	if err != nil || vm == nil || vmi == nil || vmi.UID != uid || vmi.IsFinal() || !ownership.Controls(vm, vmi) {
 		return err
 	}
 	earlier, asked, err := kubevirt.Recorded(vmi)

@@ -136,13 +136,13 @@ func TestNewerRecordOfKubeVirtsGuest(t *testing.T) {
 	c := newVMCluster(t)
 	c.replaceVMI(kubeVirtVMI(t, c.vm(), "1", 1, "{}"))
 	stored := c.reconciledHardware()
-	stored.Spec.Hardware.SchemaVersion, stored.Spec.Hardware.Unknown = 2, map[string]json.RawMessage{"cpu": json.RawMessage(`{"model":"a<b"}`)}
+	stored.Spec.Hardware.SchemaVersion, stored.Spec.Hardware.Unknown = 3, map[string]json.RawMessage{"cache": json.RawMessage(`{"model":"a<b"}`)}
 	if err := c.Update(t.Context(), stored); err != nil {
 		t.Fatal(err)
 	}
 	c.replaceVMI(kubeVirtVMI(t, c.vm(), "2", 2, recordText(t, stored.Spec.Hardware)))
 	now := c.reconciledHardware().Spec.Hardware
-	if _, added := now.Devices["disk.y"]; !added || now.SchemaVersion != 2 || !cmp.Equal(now.Unknown, read(t, recordText(t, stored.Spec.Hardware)).Unknown) {
+	if _, added := now.Devices["disk.y"]; !added || now.SchemaVersion != 3 || !cmp.Equal(now.Unknown, read(t, recordText(t, stored.Spec.Hardware)).Unknown) {
 		t.Errorf("%+v", now)
 	}
 }

@@ -1,8 +1,12 @@
 package frontend
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/kilnvm/kiln/pkg/domain/internal/attr"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
+	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -11,6 +15,9 @@ import (
 // Owns spec.domain.cpu: sockets, maxSockets, cores, threads, model and features. Where CPUs run (dedicatedCpuPlacement,
 // isolateEmulatorThread, realtime's mask) is the backend's. NUMA nodes are in cpu_numa.go.
 // KubeVirt: converter/compute/cpu.go. libvirt: "CPU Allocation" and "CPU model and topology".
+//
+// The record has the CPU. Later boots with host-model ask for exactly that CPU; KubeVirt leaves host-model to the libvirt of each start, except while a guest
+// migrates.
 //
 // CPUs are hot-plugged by sockets, up to maxSockets. The topology has all of them from the first boot, because it cannot change while the
 // guest runs; those beyond sockets are disabled. QEMU's board of arm64 has no CPU hot-plug: there maxSockets has no meaning, as in KubeVirt.
@@ -81,9 +88,14 @@ func (g *guest) renderCPU() *libvirtxml.DomainCPU {
 		g.addError(field.Required(g.path.Child("cpu", "model"), ""))
 		return out
 	}
+	out.MaxPhysAddr = g.physicalAddresses(c.Model)
 	switch c.Model {
 	case v1.CPUModeHostModel:
-		out.Mode = c.Model
+		if exact := g.exactHostModel(); exact != nil {
+			setExactCPU(out, exact, c.Features)
+			return out
+		}
+		out.Mode = c.Model // libvirt makes a model of it at the start
 	case v1.CPUModeHostPassthrough:
 		// Migratable is libvirt's default. It is written, because the default of another version may differ.
 		out.Mode, out.Migratable = c.Model, "on"
@@ -92,9 +104,66 @@ func (g *guest) renderCPU() *libvirtxml.DomainCPU {
 		out.Mode, out.Match = "custom", "exact"
 		out.Model = &libvirtxml.DomainCPUModel{Fallback: "forbid", Value: c.Model}
 	}
-	out.Features, out.MaxPhysAddr = g.cpuFeatures(c), g.physicalAddresses(c.Model)
+	out.Features = g.cpuFeatures(c)
 	return out
 }
+
+// exactHostModel returns the CPU that host-model means for this guest: the recorded CPU, else the CPU of the host of this first boot. It returns nil if neither is
+// known. libvirt makes another CPU of host-model on another host, and after an upgrade of libvirt, QEMU, kernel or microcode.
+func (g *guest) exactHostModel() *record.CPU {
+	if recorded := g.recordedCPU(); recorded != nil {
+		return recorded
+	}
+	if host := g.Facts.CPU; host != nil {
+		return &record.CPU{Model: host.Model, Vendor: host.Vendor, Features: host.Features, DisabledFeatures: host.DisabledFeatures}
+	}
+	return nil
+}
+
+// recordedCPU returns the recorded CPU; nil if none is recorded, if the owner has changed spec.domain.cpu.model or spec.architecture since, or if the record is
+// to be made anew.
+func (g *guest) recordedCPU() *record.CPU {
+	if g.Frozen == nil || g.Frozen.CPU == nil || g.Frozen.CPU.Requested != g.spec.Domain.CPU.Model || !g.recordsThisBoard() {
+		return nil
+	}
+	return g.Frozen.CPU
+}
+
+// setExactCPU asks libvirt for a CPU by its model and all features. Features of the spec win over features of the CPU, except optional ones, which the CPU has
+// decided already. If libvirt has run the guest with this CPU, it must find exactly the same features again: it then ends the start if QEMU adds or drops one.
+func setExactCPU(out *libvirtxml.DomainCPU, exact *record.CPU, asked []v1.CPUFeature) {
+	out.Mode, out.Match, out.Check = "custom", "exact", "partial"
+	if exact.Verified {
+		out.Check = "full"
+	}
+	out.Model, out.Vendor = &libvirtxml.DomainCPUModel{Fallback: "forbid", Value: exact.Model}, exact.Vendor
+	out.Features = make([]libvirtxml.DomainCPUFeature, 0, len(exact.Features)+len(exact.DisabledFeatures)+len(asked))
+	add := func(name, policy string) {
+		if !slices.ContainsFunc(asked, func(f v1.CPUFeature) bool { return f.Name == name && f.Policy != optionalFeature }) {
+			out.Features = append(out.Features, libvirtxml.DomainCPUFeature{Name: name, Policy: policy})
+		}
+	}
+	for _, name := range exact.Features {
+		add(name, requiredFeature)
+	}
+	for _, name := range exact.DisabledFeatures {
+		add(name, disabledFeature)
+	}
+	for _, f := range asked {
+		_, has := slices.BinarySearch(exact.Features, f.Name)
+		_, lacks := slices.BinarySearch(exact.DisabledFeatures, f.Name)
+		if f.Policy != optionalFeature || !has && !lacks {
+			out.Features = append(out.Features, libvirtxml.DomainCPUFeature{Name: f.Name, Policy: cmp.Or(f.Policy, requiredFeature)})
+		}
+	}
+}
+
+// Policies of features in libvirt and in the API.
+const (
+	requiredFeature = "require"
+	optionalFeature = "optional"
+	disabledFeature = "disable"
+)
 
 const (
 	// physicalBits is the width of physical addresses of QEMU's CPU models on x86, except host-passthrough: 1 TiB. With RHEL's machine types a model has the
@@ -106,20 +175,24 @@ const (
 )
 
 // physicalAddresses widens the physical addresses of a CPU model that does not reach the memory that the guest has or may get: QEMU ends with "phys-bits too
-// low". libvirt: "CPU model and topology", maxphysaddr.
+// low". A recorded width stays if it is enough, because guests place PCI windows by it. libvirt: "CPU model and topology", maxphysaddr.
 func (g *guest) physicalAddresses(model string) *libvirtxml.DomainCPUMaxPhysAddr {
 	m := g.spec.Domain.Memory
 	if g.spec.Architecture != "amd64" || model == v1.CPUModeHostPassthrough || m == nil || m.Guest == nil {
 		return nil
 	}
+	least := uint(0)
+	if recorded := g.recordedCPU(); recorded != nil {
+		least = recorded.PhysicalBits
+	}
 	most := toKiB(m.Guest)
 	if g.memoryGrows() {
 		most = toKiB(m.MaxGuest)
 	}
-	if most+besideMemory <= 1<<(physicalBits-10) {
+	if least == 0 && most+besideMemory <= 1<<(physicalBits-10) {
 		return nil
 	}
-	bits := uint(manyBits)
+	bits := cmp.Or(least, manyBits)
 	for most+besideMemory > 1<<(bits-10) {
 		bits++
 	}
@@ -136,7 +209,7 @@ func (g *guest) cpuFeatures(c *v1.CPU) []libvirtxml.DomainCPUFeature {
 		}
 		policy := feature.Policy
 		if policy == "" {
-			policy = "require" // the API's default, which is libvirt's too
+			policy = requiredFeature // the API's default, which is libvirt's too
 		}
 		mpx = mpx || feature.Name == "mpx"
 		out = append(out, libvirtxml.DomainCPUFeature{Name: feature.Name, Policy: policy})
@@ -144,7 +217,7 @@ func (g *guest) cpuFeatures(c *v1.CPU) []libvirtxml.DomainCPUFeature {
 	// libvirt's models of old Intel processors contain MPX, which newer processors and kernels have dropped.
 	named := c.Model != v1.CPUModeHostModel && c.Model != v1.CPUModeHostPassthrough
 	if named && !mpx && g.spec.Architecture == "amd64" {
-		out = append(out, libvirtxml.DomainCPUFeature{Name: "mpx", Policy: "disable"})
+		out = append(out, libvirtxml.DomainCPUFeature{Name: "mpx", Policy: disabledFeature})
 	}
 	return out
 }

@@ -11,6 +11,7 @@
 package frontend
 
 import (
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/hardware"
 	"github.com/kilnvm/kiln/pkg/record"
@@ -37,6 +38,8 @@ type Facts struct {
 	// Machines resolves machine type aliases of the VMI's architecture: q35 -> pc-q35-7.2. libvirt resolves an alias that is missing here
 	// at the start.
 	Machines map[string]string
+	// CPU is the CPU that host-model means on the host for the VMI's architecture; nil if libvirt reports none.
+	CPU *v1alpha1.ReportedCPU
 	// HostDevices is the kind of each host device and GPU by name: pci, mdev or usb, and on s390x ap or ccw, which are mediated
 	// too. A name that is missing has kind pci.
 	HostDevices map[string]string

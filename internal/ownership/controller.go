@@ -1,4 +1,4 @@
-package lifecycle
+package ownership
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,8 +18,8 @@ func Controls(vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance) bool {
 		owner.Name == vm.Name && owner.UID == vm.UID
 }
 
-// controlledByVM reports whether the controller of a VMI is of kind VirtualMachine.
-func controlledByVM(vmi *v1.VirtualMachineInstance) bool {
+// ControlledByVM reports whether the controller of a VMI is of kind VirtualMachine.
+func ControlledByVM(vmi *v1.VirtualMachineInstance) bool {
 	owner := metav1.GetControllerOf(vmi)
 	return owner != nil && owner.Kind == v1.VirtualMachineGroupVersionKind.Kind
 }

@@ -1,8 +1,11 @@
-package lifecycle
+package guesthardware
 
 import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/ownership"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
+	"k8s.io/apimachinery/pkg/runtime"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -17,13 +20,13 @@ type guestObjects struct {
 // false if both exist and the VM does not control the VMI: then neither may boot with the GuestHardware.
 func (o guestObjects) hardwareGuest() (ownership.Guest, bool) {
 	switch {
-	case o.vm != nil && (o.vmi == nil || Controls(o.vm, o.vmi)):
+	case o.vm != nil && (o.vmi == nil || ownership.Controls(o.vm, o.vmi)):
 		guest := ownership.GuestOf(o.vm)
 		if o.vmi != nil {
 			guest.VMI = o.vmi.UID
 		}
 		return guest, true
-	case o.vm == nil && o.vmi != nil && !controlledByVM(o.vmi):
+	case o.vm == nil && o.vmi != nil && !ownership.ControlledByVM(o.vmi):
 		return ownership.Guest{VMI: o.vmi.UID, Identity: o.vmi.Annotations[v1alpha1.AnnotationIdentity]}, true
 	}
 	return ownership.Guest{}, false
@@ -58,6 +61,22 @@ func hasRun(vmi *v1.VirtualMachineInstance) bool {
 		}
 	}
 	return vmi.Status.Phase == v1.Running
+}
+
+// verifyCPU compares the recorded CPU with the CPU that libvirt runs, as render.VerifyCPU does. It returns nothing while the guest does not run.
+func (o guestObjects) verifyCPU() (verified *record.Record, difference string) {
+	if !o.assignedToVMI() || o.hardware.Status.Running == nil || o.hardware.Status.Running.UID != o.vmi.UID {
+		return nil, ""
+	}
+	return render.VerifyCPU(o.hardware.Spec.Hardware, o.hardware.Status.Running.CPU)
+}
+
+// guestObject returns the object that events about the guest belong to: the VM, else the VMI.
+func (o guestObjects) guestObject() runtime.Object {
+	if o.vm != nil {
+		return o.vm
+	}
+	return o.vmi
 }
 
 // identityEdited reports whether the VM's owner has edited the identity seed since the hardware was recorded. The record follows the edit, because a backup of

@@ -1,4 +1,5 @@
-package lifecycle
+// Package guesthardware assigns GuestHardware objects to guests, counts boots, verifies CPUs, and deletes GuestHardware objects after their guests.
+package guesthardware
 
 import (
 	"context"
@@ -16,53 +17,46 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	v1 "kubevirt.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
-// hardwareReconciler assigns a GuestHardware to each VMI that a launcher has claimed, counts its boots, and deletes the GuestHardware after its guest. The
+// Reconciler assigns a GuestHardware to each VMI that a launcher has claimed, counts its boots, and deletes the GuestHardware after its guest. The
 // launcher writes spec.hardware once for each start, and starts no guest before the assignment. So every guest that has run has a record, whichever process
 // dies.
-type hardwareReconciler struct {
-	client client.Client
-	// live reads from the API server: two guests of one name may follow each other faster than the cache is updated.
-	live   client.Client
-	events events.EventRecorder
-	now    func() time.Time
-	// frontend returns the FrontendProfile that a VMI starts with, nil without one.
-	frontend func(context.Context, *v1.VirtualMachineInstance) (*v1alpha1.Frontend, error)
+type Reconciler struct {
+	Client client.Client
+	// Live reads from the API server: two guests of one name may follow each other faster than the cache is updated.
+	Live   client.Client
+	Events events.EventRecorder
+	Now    func() time.Time
+	// Frontend returns the FrontendProfile that a VMI starts with, nil without one.
+	Frontend func(context.Context, *v1.VirtualMachineInstance) (*v1alpha1.Frontend, error)
 
 	settled   settledInputs
 	lastBoots lastBootHardware
 }
 
-func (r *hardwareReconciler) registerWith(mgr ctrl.Manager) error {
+// conflictRetry is the time after which a reconcile with a conflict is repeated. The event of the other write may have arrived already.
+const conflictRetry = 50 * time.Millisecond
+
+// Register adds the controller to a manager.
+func (r *Reconciler) Register(mgr ctrl.Manager, options controller.Options) error {
 	byName := &handler.EnqueueRequestForObject{}
 	return ctrl.NewControllerManagedBy(mgr).Named("guesthardware").
 		For(&v1.VirtualMachineInstance{}).Watches(&v1.VirtualMachine{}, byName).
 		// Only metadata: a record has several KiB, and is read when a guest starts.
 		WatchesMetadata(&v1alpha1.GuestHardware{}, byName).
-		WithOptions(controllerOptions).Complete(r)
-}
-
-// pinnedFrontend returns the FrontendProfile of the configuration that a VMI is pinned to, or of the current configuration if the VMI is not pinned. The
-// controller writes the values of the revision into the record, so that the launcher needs no right to read revisions, and a later edit of an annotation has
-// no effect.
-func (c *Controller) pinnedFrontend(ctx context.Context, vmi *v1.VirtualMachineInstance) (*v1alpha1.Frontend, error) {
-	defaults, err := c.resolver().Configuration(ctx, vmi)
-	if err != nil || defaults == nil {
-		return nil, err
-	}
-	return defaults.Frontend, nil
+		WithOptions(options).Complete(r)
 }
 
 // Reconcile brings the GuestHardware of a name one step closer to its VM and VMI.
-func (r *hardwareReconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+func (r *Reconciler) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	err := r.reconcileHardware(ctx, request.NamespacedName)
 	if apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil
@@ -70,7 +64,7 @@ func (r *hardwareReconciler) Reconcile(ctx context.Context, request ctrl.Request
 	return ctrl.Result{}, err
 }
 
-func (r *hardwareReconciler) reconcileHardware(ctx context.Context, key types.NamespacedName) error {
+func (r *Reconciler) reconcileHardware(ctx context.Context, key types.NamespacedName) error {
 	o, err := r.readVMAndVMI(ctx, key)
 	if err != nil {
 		return err
@@ -84,7 +78,7 @@ func (r *hardwareReconciler) reconcileHardware(ctx context.Context, key types.Na
 		r.settled.add(key, hardwareInputs{})
 		return nil
 	}
-	o.hardware, err = ownership.ReadHardware(ctx, r.live, key)
+	o.hardware, err = ownership.ReadHardware(ctx, r.Live, key)
 	if err != nil {
 		return err
 	}
@@ -98,16 +92,22 @@ func (r *hardwareReconciler) reconcileHardware(ctx context.Context, key types.Na
 	case o.hardware != nil && !o.inUse():
 		return r.deleteOrphanedHardware(ctx, o)
 	}
+	if verified, difference := o.verifyCPU(); verified != nil {
+		return r.saveVerified(ctx, o, verified)
+	} else if difference != "" {
+		r.Events.Eventf(o.guestObject(), nil, corev1.EventTypeWarning, v1alpha1.ReasonHardwareChanged, "Reconcile", "%s",
+			condition.Note("libvirt runs the guest with another CPU than the recorded one: "+difference))
+	}
 	r.settled.add(key, in)
 	return nil
 }
 
 // readVMAndVMI returns the VM and VMI of a name from the cache; nil for one that does not exist.
-func (r *hardwareReconciler) readVMAndVMI(ctx context.Context, key types.NamespacedName) (o guestObjects, err error) {
-	if o.vm, err = objects.GetOrNil(ctx, r.client, key, &v1.VirtualMachine{}); err != nil {
+func (r *Reconciler) readVMAndVMI(ctx context.Context, key types.NamespacedName) (o guestObjects, err error) {
+	if o.vm, err = objects.GetOrNil(ctx, r.Client, key, &v1.VirtualMachine{}); err != nil {
 		return o, err
 	}
-	o.vmi, err = objects.GetOrNil(ctx, r.client, key, &v1.VirtualMachineInstance{})
+	o.vmi, err = objects.GetOrNil(ctx, r.Client, key, &v1.VirtualMachineInstance{})
 	return o, err
 }
 
@@ -120,7 +120,7 @@ type hardwareInputs struct {
 }
 
 // readInputs returns the inputs of a reconcile. It reads the metadata of the GuestHardware from the cache.
-func (r *hardwareReconciler) readInputs(ctx context.Context, key types.NamespacedName, o guestObjects) (in hardwareInputs, err error) {
+func (r *Reconciler) readInputs(ctx context.Context, key types.NamespacedName, o guestObjects) (in hardwareInputs, err error) {
 	if guest, found := o.hardwareGuest(); found {
 		in.identity = guest.Identity
 	}
@@ -132,18 +132,18 @@ func (r *hardwareReconciler) readInputs(ctx context.Context, key types.Namespace
 	}
 	metadata := &metav1.PartialObjectMetadata{}
 	metadata.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("GuestHardware"))
-	err = r.client.Get(ctx, key, metadata)
+	err = r.Client.Get(ctx, key, metadata)
 	in.hardware = metadata.ResourceVersion
 	return in, client.IgnoreNotFound(err)
 }
 
 // assignHardware writes VM, VMI, node and FrontendProfile into the status of the GuestHardware, which it creates if necessary. Then the launcher of that node
 // may write spec.hardware and start the guest.
-func (r *hardwareReconciler) assignHardware(ctx context.Context, o guestObjects) error {
+func (r *Reconciler) assignHardware(ctx context.Context, o guestObjects) error {
 	key := client.ObjectKeyFromObject(o.vmi)
 	guest, found := o.hardwareGuest()
 	if !found {
-		if o.vm == nil || controlledByVM(o.vmi) {
+		if o.vm == nil || ownership.ControlledByVM(o.vmi) {
 			return nil // the cache does not have the VM yet, or the garbage collector deletes the VMI of a deleted VM
 		}
 		return r.refuseVMI(ctx, o.vmi, v1alpha1.ReasonNameTaken,
@@ -154,7 +154,7 @@ func (r *hardwareReconciler) assignHardware(ctx context.Context, o guestObjects)
 			return err
 		}
 	}
-	frontend, err := r.frontend(ctx, o.vmi)
+	frontend, err := r.Frontend(ctx, o.vmi)
 	if err != nil { // retried: a backup tool may restore the revision
 		return errors.Join(err, r.refuseVMI(ctx, o.vmi, v1alpha1.ReasonFailedPin, err.Error()))
 	}
@@ -169,7 +169,7 @@ func (r *hardwareReconciler) assignHardware(ctx context.Context, o guestObjects)
 	case ownership.Absent:
 		created := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: o.vmi.Namespace, Name: o.vmi.Name}}
 		created.Spec.Identity = guest.Identity
-		if err := r.live.Create(ctx, created); err != nil {
+		if err := r.Live.Create(ctx, created); err != nil {
 			return fmt.Errorf("creating GuestHardware '%s': %w", o.vmi.Name, err)
 		}
 		o.hardware = created
@@ -183,11 +183,11 @@ func (r *hardwareReconciler) assignHardware(ctx context.Context, o guestObjects)
 }
 
 // countBoot counts a boot in the status, and records an event if the boot changed the hardware.
-func (r *hardwareReconciler) countBoot(ctx context.Context, o guestObjects) error {
+func (r *Reconciler) countBoot(ctx context.Context, o guestObjects) error {
 	booted := o.hardware.Spec.Hardware
 	err := r.patchStatus(ctx, o.hardware, func(status *v1alpha1.GuestHardwareStatus) {
 		status.Boots++
-		status.LastBoot = &v1alpha1.HardwareBoot{UID: o.vmi.UID, Time: metav1.NewTime(r.now())}
+		status.LastBoot = &v1alpha1.HardwareBoot{UID: o.vmi.UID, Time: metav1.NewTime(r.Now())}
 		if booted != nil {
 			status.LastBoot.Digest = booted.Digest
 		}
@@ -195,30 +195,34 @@ func (r *hardwareReconciler) countBoot(ctx context.Context, o guestObjects) erro
 	if err != nil {
 		return err
 	}
-	var about runtime.Object = o.vmi
-	if o.vm != nil {
-		about = o.vm
-	}
+	about := o.guestObject()
 	if note := record.DescribeNewer(booted); note != "" {
-		r.events.Eventf(about, nil, corev1.EventTypeWarning, v1alpha1.ReasonHardwareChanged, "Reconcile", "%s", condition.Note(note))
+		r.Events.Eventf(about, nil, corev1.EventTypeWarning, v1alpha1.ReasonHardwareChanged, "Reconcile", "%s", condition.Note(note))
 	}
 	previous := r.lastBoots.remove(client.ObjectKeyFromObject(o.vmi))
 	if note := describeBootChange(previous.hardware, booted); previous.vmi == o.vmi.UID && note != "" {
-		r.events.Eventf(about, nil, corev1.EventTypeNormal, v1alpha1.ReasonHardwareChanged, "Reconcile", "%s", condition.Note(note))
+		r.Events.Eventf(about, nil, corev1.EventTypeNormal, v1alpha1.ReasonHardwareChanged, "Reconcile", "%s", condition.Note(note))
 	}
 	return nil
 }
 
+// saveVerified writes a record whose CPU was verified. It returns a conflict if the GuestHardware has changed since it was read.
+func (r *Reconciler) saveVerified(ctx context.Context, o guestObjects, verified *record.Record) error {
+	updated := o.hardware.DeepCopy()
+	updated.Spec.Hardware = verified
+	return client.IgnoreNotFound(objects.Patch(ctx, r.Live, updated, o.hardware))
+}
+
 // updateIdentity copies the VM's identity seed into the record.
-func (r *hardwareReconciler) updateIdentity(ctx context.Context, o guestObjects) error {
+func (r *Reconciler) updateIdentity(ctx context.Context, o guestObjects) error {
 	updated := o.hardware.DeepCopy()
 	updated.Spec.Identity = o.vm.Annotations[v1alpha1.AnnotationIdentity]
-	return client.IgnoreNotFound(objects.Patch(ctx, r.live, updated, o.hardware))
+	return client.IgnoreNotFound(objects.Patch(ctx, r.Live, updated, o.hardware))
 }
 
 // deleteOrphanedHardware deletes a GuestHardware whose guest is gone. It reads VM and VMI from the API server first: with an outdated cache it would delete
 // the hardware of a VM or VMI that was just created.
-func (r *hardwareReconciler) deleteOrphanedHardware(ctx context.Context, o guestObjects) error {
+func (r *Reconciler) deleteOrphanedHardware(ctx context.Context, o guestObjects) error {
 	key := client.ObjectKeyFromObject(o.hardware)
 	var vm, vmi types.UID
 	if o.vm != nil {
@@ -240,8 +244,8 @@ func (r *hardwareReconciler) deleteOrphanedHardware(ctx context.Context, o guest
 
 // isCurrent reports whether the API server has no other object of the name than the cached one, by UID; an empty UID means that the cache has none. A cached
 // object that was deleted since also counts as current: only a newer object matters.
-func (r *hardwareReconciler) isCurrent(ctx context.Context, key types.NamespacedName, object client.Object, uid types.UID) (bool, error) {
-	err := r.live.Get(ctx, key, object)
+func (r *Reconciler) isCurrent(ctx context.Context, key types.NamespacedName, object client.Object, uid types.UID) (bool, error) {
+	err := r.Live.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
@@ -249,27 +253,27 @@ func (r *hardwareReconciler) isCurrent(ctx context.Context, key types.Namespaced
 }
 
 // deleteHardware deletes a GuestHardware if it was neither changed nor created anew since it was read.
-func (r *hardwareReconciler) deleteHardware(ctx context.Context, hardware *v1alpha1.GuestHardware) error {
+func (r *Reconciler) deleteHardware(ctx context.Context, hardware *v1alpha1.GuestHardware) error {
 	r.lastBoots.remove(client.ObjectKeyFromObject(hardware))
-	if err := objects.DeleteUnchanged(ctx, r.live, hardware); err != nil {
+	if err := objects.DeleteUnchanged(ctx, r.Live, hardware); err != nil {
 		return fmt.Errorf("deleting GuestHardware '%s': %w", hardware.Name, err)
 	}
 	return nil
 }
 
 // patchStatus writes a change of the status. It fails with a conflict if the GuestHardware has changed since it was read.
-func (r *hardwareReconciler) patchStatus(ctx context.Context, hardware *v1alpha1.GuestHardware, change func(*v1alpha1.GuestHardwareStatus)) error {
+func (r *Reconciler) patchStatus(ctx context.Context, hardware *v1alpha1.GuestHardware, change func(*v1alpha1.GuestHardwareStatus)) error {
 	patched := hardware.DeepCopy()
 	change(&patched.Status)
-	err := objects.PatchStatus(ctx, r.live, patched, hardware)
+	err := objects.PatchStatus(ctx, r.Live, patched, hardware)
 	return client.IgnoreNotFound(err)
 }
 
 // refuseVMI sets condition Synchronized of a VMI to False, because its guest cannot start, and records an event. It does both only once for each reason and
 // message.
-func (r *hardwareReconciler) refuseVMI(ctx context.Context, vmi *v1.VirtualMachineInstance, reason, message string) error {
+func (r *Reconciler) refuseVMI(ctx context.Context, vmi *v1.VirtualMachineInstance, reason, message string) error {
 	refusal := v1.VirtualMachineInstanceCondition{Type: v1.VirtualMachineInstanceSynchronized, Status: corev1.ConditionFalse,
-		Reason: reason, Message: condition.Message(message), LastTransitionTime: metav1.NewTime(r.now())}
+		Reason: reason, Message: condition.Message(message), LastTransitionTime: metav1.NewTime(r.Now())}
 	refused := vmi.DeepCopy()
 	refused.Status.Conditions = nil
 	for _, c := range vmi.Status.Conditions {
@@ -281,11 +285,11 @@ func (r *hardwareReconciler) refuseVMI(ctx context.Context, vmi *v1.VirtualMachi
 		}
 	}
 	refused.Status.Conditions = append(refused.Status.Conditions, refusal)
-	err := objects.PatchStatus(ctx, r.client, refused, vmi)
+	err := objects.PatchStatus(ctx, r.Client, refused, vmi)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	r.events.Eventf(vmi, nil, corev1.EventTypeWarning, reason, "Reconcile", "%s", condition.Note(message))
+	r.Events.Eventf(vmi, nil, corev1.EventTypeWarning, reason, "Reconcile", "%s", condition.Note(message))
 	return nil
 }
 
