@@ -139,6 +139,15 @@ const FinalizerGuestPod = Prefix + "guest-pod"
 // label.
 const LabelPasst = Prefix + "passt"
 
+// Labels of nodes on which 'launcher devices' runs, each with the value 'true', followed by the name of a feature, of a CPU model that the node offers without
+// changes, and of the vendor of the node's CPU. They are as KubeVirt's labels cpu-feature.node.kubevirt.io/ and its siblings, for the QEMU of the launcher's
+// image. Features are all features of host-model.
+const (
+	LabelCPUFeature = "cpu-feature.kilnvm.io/"
+	LabelCPUModel   = "cpu-model.kilnvm.io/"
+	LabelCPUVendor  = "cpu-vendor.kilnvm.io/"
+)
+
 // AnnotationMachineTypes is on nodes on which 'launcher devices' runs. Its value is the machine types of QEMU in the launcher's image, separated by commas.
 // Condition Placeable of VMs compares machine.type of guests with it.
 const AnnotationMachineTypes = Prefix + "machine-types"
