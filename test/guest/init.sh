@@ -97,6 +97,27 @@ udev() {
 # property NAME TEXT: the value of a property of udev.
 property() { echo "$2" | sed -n "s/^$1=//p"; }
 
+# leaf NUMBER [SUBLEAF]: the registers EAX, EBX, ECX and EDX that CPUID gives to the first CPU, as bytes.
+leaf() {
+	number=$1 subleaf=${2:-0}
+	dd if=/dev/cpu/0/cpuid bs=16 count=1 iflag=skip_bytes skip="$((subleaf * 4294967296 + number))" 2>/dev/null | hexdump -v -e '1/1 "%02x"'
+}
+
+# leaves FIRST: the leaves from FIRST to the last one of its range, which EAX of FIRST says.
+leaves() {
+	first=$1 registers=$(leaf "$1")
+	last=$(echo "$registers" | sed 's/^\(..\)\(..\)\(..\)\(..\).*/0x\4\3\2\1/')
+	[ -n "$registers" ] && [ "$((last))" -ge "$((first))" ] && [ "$((last - first))" -lt 64 ] || return
+	for number in $(seq "$((first))" "$((last))"); do
+		fact "cpuid.$(printf %x "$number")" "$(leaf "$number")"
+		case $number in
+		4 | 7 | 11 | 13 | 20) # their subleaves describe caches, features, topology, and states of XSAVE
+			for subleaf in 1 2 3 4; do fact "cpuid.$(printf %x "$number").$subleaf" "$(leaf "$number" "$subleaf")"; done
+			;;
+		esac
+	done
+}
+
 # machine: what is no device of a bus.
 machine() {
 	fact kernel "$(uname -r)"
@@ -117,6 +138,11 @@ machine() {
 	# cpuid is what differs between models; megahertz and bogomips differ from boot to boot.
 	awk -F'[\t ]*: ' '$1 == "processor" {n = $2}
 		/^(vendor_id|cpu family|model|stepping|flags|address sizes)[\t ]*:/ {gsub(" ", "_", $1); print "@ cpu." n "." $1 "=" $2}' /proc/cpuinfo
+	if [ -r /dev/cpu/0/cpuid ]; then # amd64
+		leaves 0
+		leaves 0x40000000 # the hypervisor's
+		leaves 0x80000000
+	fi
 	for cpu in /sys/devices/system/cpu/cpu[0-9]*; do
 		[ -d "$cpu/topology" ] || continue
 		n=${cpu##*/cpu}

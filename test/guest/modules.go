@@ -23,6 +23,7 @@ var wanted = []string{
 	"xhci_pci", "ehci_pci", "uhci_hcd", "usb_storage", "usbhid", "hid_generic",
 	"i6300esb", "iTCO_wdt", "pvpanic_pci", "evdev", "button", "qemu_fw_cfg",
 	"efivarfs",           // for variables of the firmware
+	"cpuid",              // for what CPUID says
 	"af_packet", "isofs", // for a guest that is told to serve, and for seeds of cloud-init
 }
 
