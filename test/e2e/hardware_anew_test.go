@@ -10,7 +10,7 @@ import (
 
 // What is edited while the VM is there: each would give a new VM other hardware.
 var (
-	otherConfiguration = strings.NewReplacer("Nehalem", "Westmere\narchitectureConfiguration: {amd64: {machineType: pc-q35-7.1}}",
+	otherConfiguration = strings.NewReplacer("host-model", "Westmere\narchitectureConfiguration: {amd64: {machineType: pc-q35-7.1}}",
 		"manufacturer: Kiln", "manufacturer: Changed", "Before", "After").Replace(hardwareConfiguration)
 	otherSize   = strings.NewReplacer("guest: 2}", "guest: 1}", "guest: 1Gi", "guest: 1152Mi").Replace(hardwareSize)
 	otherPreset = strings.NewReplacer("present: false", "present: true", "watchdog: {name: dog, i6300esb: {action: poweroff}}", "").Replace(hardwarePreset)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
@@ -15,6 +16,7 @@ import (
 	"github.com/kilnvm/kiln/test/cluster"
 	"github.com/kilnvm/kiln/test/guest"
 	"github.com/kilnvm/kiln/test/nightly"
+	"github.com/kilnvm/kiln/test/poll"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	v1 "kubevirt.io/api/core/v1"
@@ -61,8 +63,20 @@ func newHardware(t *testing.T) *hardware {
 	s.apply(hardwareSize, hardwarePreset, furnished(m))
 	h := &hardware{space: s, machine: m}
 	h.first = h.report("the first start")
-	h.record = h.recorded("demo")
+	h.record = h.verified()
 	return h
+}
+
+// verified returns the record once it says that the guest runs with the recorded CPU.
+func (h *hardware) verified() (now record.Record) {
+	h.Helper()
+	if !poll.Until(time.Minute, func() bool {
+		now = h.recorded("demo")
+		return now.CPU != nil && now.CPU.Verified
+	}) {
+		h.Fatalf("the CPU is not verified: %+v", now.CPU)
+	}
+	return now
 }
 
 // profiled: the profile has reached libvirt.
@@ -120,6 +134,8 @@ func (h *hardware) staysAfter(why string, edit func()) {
 	}
 	if now := h.recorded("demo"); now.Digest != h.record.Digest {
 		h.Errorf("%s changes the recorded frontend from %s to %s", why, h.record.Digest, now.Digest)
+	} else if diff := cmp.Diff(h.record.CPU, now.CPU); diff != "" {
+		h.Errorf("%s changes the recorded CPU (-first start +now):\n%s", why, diff)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 // the VM is there.
 const (
 	hardwareConfiguration = `developerConfiguration: {featureGates: [HostDisk, PanicDevices]}
-cpuModel: Nehalem
+cpuModel: host-model
 smbios: {manufacturer: Kiln, product: Before}
 `
 	hardwareSize = `apiVersion: instancetype.kubevirt.io/v1beta1

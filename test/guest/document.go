@@ -43,7 +43,7 @@ func Says(text string) (lines []string) {
 
 // says lists by area the facts that a document determines; nil means all facts of an area.
 var says = map[string][]string{
-	"cpu":      {"socket", "die", "core"},
+	"cpu":      {"socket", "core"}, // Linux numbers dies within the machine on AMD, and within the socket on Intel
 	"possible": nil,
 	"node":     nil,
 	"firmware": nil,
@@ -124,7 +124,7 @@ func (d *document) cpuCounts() (current, most uint) {
 	return cmp.Or(d.VCPU.Current, d.VCPU.Value), d.VCPU.Value
 }
 
-// describeCPUs follows libvirt's topology in the order of QEMU's CPU indexes: threads vary first, then cores, then sockets. Kiln renders one die.
+// describeCPUs follows libvirt's topology in the order of QEMU's CPU indexes: threads vary first, then cores, then sockets.
 func (d *document) describeCPUs() {
 	current, most := d.cpuCounts()
 	d.addLine("possible=%s", numbersBetween(0, most))
@@ -134,7 +134,6 @@ func (d *document) describeCPUs() {
 	}
 	for i := range current {
 		d.addLine("cpu %d socket=%d", i, i/(cores*threads))
-		d.addLine("cpu %d die=0", i)
 		d.addLine("cpu %d core=%d", i, i/threads%cores)
 	}
 }

@@ -43,10 +43,8 @@ func linesOf(t *testing.T, xml string) string {
 }
 
 const describedLines = `cpu 0 core=0
-cpu 0 die=0
 cpu 0 socket=0
 cpu 1 core=0
-cpu 1 die=0
 cpu 1 socket=0
 disk scsi:02.1/00.0:0:7 logical=2048
 disk scsi:02.1/00.0:0:7 physical=2048
