@@ -134,8 +134,8 @@ func (h *hardware) staysAfter(why string, edit func()) {
 	}
 	if now := h.recorded("demo"); now.Digest != h.record.Digest {
 		h.Errorf("%s changes the recorded frontend from %s to %s", why, h.record.Digest, now.Digest)
-	} else if diff := cmp.Diff(h.record.CPU, now.CPU); diff != "" {
-		h.Errorf("%s changes the recorded CPU (-first start +now):\n%s", why, diff)
+	} else if changes := record.Compare(h.record, now); len(changes) > 0 || !now.CPU.Verified || now.BootDisk == "" {
+		h.Errorf("%s changes the record, whose CPU is %+v, and whose boot disk is '%s': %+v", why, now.CPU, now.BootDisk, changes)
 	}
 }
 

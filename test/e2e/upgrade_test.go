@@ -3,7 +3,9 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -63,6 +65,7 @@ type state struct {
 	VMI    string
 	Record record.Record
 	Domain string // what libvirt runs
+	CPU    string // what libvirt runs, with all features
 	uid    string
 }
 
@@ -131,9 +134,29 @@ func (u *upgrade) now(name string) (is state) {
 	if err != nil {
 		u.Fatal(err)
 	}
-	is.Domain = volatile.ReplaceAllString(strings.ReplaceAll(xml, is.uid, "UID"), "")
-	is.Record.BootDisk = "" // the earlier Kiln's definition does not have it: see grows
+	is.Domain = volatile.ReplaceAllString(strings.ReplaceAll(cpuElement.ReplaceAllString(xml, ""), is.uid, "UID"), "")
+	is.CPU = u.expandedCPU(xml)
+	// The earlier Kiln's definition does not have these: see grows.
+	is.Record.BootDisk, is.Record.CPU, is.Record.SchemaVersion = "", nil, 0
+	is.Record.Digest = "" // it covers the CPU, which only this tree asks for by its features
 	return is
+}
+
+// cpuElement is the CPU in a domain's XML, except topology and NUMA nodes, which are not between model and the last feature.
+var cpuElement = regexp.MustCompile(`\s*(<cpu mode=[^>]*>|<model fallback[^/]*</model>|<vendor>[^/]*</vendor>|<feature policy=[^>]*/>)`)
+
+// expandedCPU returns the CPU of a domain with all its features. The earlier Kiln asks libvirt for host-model, and this tree for each feature.
+func (u *upgrade) expandedCPU(xml string) string {
+	u.Helper()
+	file := filepath.Join(u.TempDir(), "domain.xml")
+	if err := os.WriteFile(file, []byte(xml), 0o600); err != nil {
+		u.Fatal(err)
+	}
+	out, err := exec.CommandContext(u.Context(), "virsh", "-c", u.URI, "hypervisor-cpu-baseline", "--virttype", "qemu", "--features", file).CombinedOutput()
+	if err != nil {
+		u.Fatalf("%v: %s", err, out)
+	}
+	return string(out)
 }
 
 // kept are spec and Kiln's annotations of an object.
@@ -311,8 +334,13 @@ func (u *upgrade) grows(i int, why string) {
 			u.Errorf("after %s %s moves from %s to %s", why, key, at, is.Record.Devices[key])
 		}
 	}
-	if boots, later := u.recorded("profiled").BootDisk, u.on.Release == ""; later != (boots != "") {
-		u.Errorf("after %s the record has the boot disk '%s'", why, boots)
+	stored, later := u.recorded("profiled"), u.on.Release == ""
+	if later != (stored.BootDisk != "") {
+		u.Errorf("after %s the record has the boot disk '%s'", why, stored.BootDisk)
+	}
+	// The earlier Kiln drops the CPU of the record, so that each boot after it is the first one that is seen.
+	if seen := stored.CPU != nil && stored.CPU.Model == "EPYC" && stored.CPU.FirstSeen; later != seen {
+		u.Errorf("after %s the record has the CPU %+v", why, stored.CPU)
 	}
 	u.guests["profiled"] = is
 }
@@ -320,19 +348,19 @@ func (u *upgrade) grows(i int, why string) {
 // laterRecord: this tree keeps what a later Kiln would record, over a boot that adds a disk and over a snapshot. New hardware has none of it.
 func (u *upgrade) laterRecord() {
 	u.Helper()
-	const cpu = `{"model":"EPYC-v4","features":["a<b"]}`
-	u.must(u.kubectl("", "patch", "guesthardware", "profiled", "--type=merge", `-p={"spec":{"hardware":{"schemaVersion":2,"cpu":`+cpu+`}}}`))
+	const cache = `{"model":"EPYC-v4","features":["a<b"]}`
+	u.must(u.kubectl("", "patch", "guesthardware", "profiled", "--type=merge", `-p={"spec":{"hardware":{"schemaVersion":3,"cache":`+cache+`}}}`))
 	keeps := func(why string, want bool) {
 		u.Helper()
 		r := u.recorded("profiled")
-		if is := r.SchemaVersion == 2 && r.Unknown["cpu"] != nil; is != want {
+		if is := r.SchemaVersion == 3 && r.Unknown["cache"] != nil; is != want {
 			u.Errorf("%s: the record has version %d and %s", why, r.SchemaVersion, r.Unknown)
 		}
 	}
 	u.grows(9, "a later Kiln")
 	keeps("a boot that adds a disk", true)
 	events := u.must(u.kubectl("", "get", "events.events.k8s.io", "-o", "jsonpath={.items[*].note}")).stdout
-	if !strings.Contains(events, "does not reproduce, 'cpu'") {
+	if !strings.Contains(events, "does not reproduce, 'cache'") {
 		u.Errorf("no event names the field: %s", events)
 	}
 	u.create(fmt.Sprintf(snapshotting, "later", "profiled"))

@@ -27,7 +27,7 @@ func TestSameHardware(t *testing.T) {
 	join(t)
 	t.Parallel()
 	boot := func(node string) (seen, recorded string) {
-		if n.apply(machine("same", only(node))); node != "node-1" {
+		if n.apply(hostModel("same", only(node))); node != "node-1" {
 			n.restart("same")
 		}
 		n.eventually("the guest starts on "+node, func() (string, bool) {
@@ -43,6 +43,8 @@ func TestSameHardware(t *testing.T) {
 	if uuid == "" || mac == "" || !strings.Contains(seen, "dmi product_uuid="+uuid) || !strings.Contains(seen, " mac="+mac) {
 		t.Errorf("the guest does not see UUID '%s' and MAC address '%s':\n%s", uuid, mac, seen)
 	}
+	n.verifiedRecord("same")
+	recorded = n.kubectl("get", "guesthardware", "same", "-o", "jsonpath={.spec.hardware.digest} {.spec.hardware}")
 	seenAgain, recordedAgain := boot("node-2")
 	if diff := cmp.Diff(seen, seenAgain); diff != "" {
 		t.Errorf("on the second node the guest sees other hardware (-first +second):\n%s", diff)

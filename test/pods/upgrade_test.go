@@ -86,8 +86,9 @@ func TestSameInAnotherImage(t *testing.T) {
 	n := newTenant(t, "another")
 	n.importImage(anotherImage, launcherimage.Image)
 	current := n.launcherImage()
-	n.apply(machine("same", only("node-1")))
-	seen, record, version := n.boot("same")
+	n.apply(hostModel("same", only("node-1")))
+	seen, _, version := n.boot("same")
+	record := n.verifiedRecord("same")
 	n.setLauncherImage(anotherImage)
 	t.Cleanup(func() { n.setLauncherImage(current) })
 	n.restart("same")
@@ -103,8 +104,17 @@ func TestSameInAnotherImage(t *testing.T) {
 	}
 }
 
-// importImage makes an image of the launcher, and lets the node have it. The tag of the name is the version of the launcher.
-func (n *tenant) importImage(name string, build func(context.Context, sources.Sources, sources.Platform, launcherimage.Folders) (archive.Image, error)) {
+// imageBuild builds an image of the launcher.
+type imageBuild func(context.Context, sources.Sources, sources.Platform, launcherimage.Folders) (archive.Image, error)
+
+// importImage makes an image of the launcher, and lets the shared node have it. The tag of the name is the version of the launcher.
+func (n *tenant) importImage(name string, build imageBuild) {
+	n.Helper()
+	shared.Import(n, n.makeImage(name, build))
+}
+
+// makeImage returns the archive of an image of the launcher.
+func (n *tenant) makeImage(name string, build imageBuild) (file string) {
 	n.Helper()
 	root, tag := "../..", name[strings.LastIndex(name, ":")+1:]
 	from, err := sources.Describe(n.Context(), root, tag)
@@ -116,11 +126,11 @@ func (n *tenant) importImage(name string, build func(context.Context, sources.So
 	if err != nil {
 		n.Fatal(err)
 	}
-	file := filepath.Join(n.TempDir(), tag+".tar")
+	file = filepath.Join(n.TempDir(), tag+".tar")
 	if err := archive.Write(file, name, image); err != nil {
 		n.Fatal(err)
 	}
-	shared.Import(n, file)
+	return file
 }
 
 const launcherImageOf = `jsonpath={.spec.template.spec.containers[0].env[?(@.name=="LAUNCHER_IMAGE")].value}`

@@ -92,8 +92,8 @@ volumes:
 `)
 }
 
-// machine is a VirtualMachine with a device of each kind that a pod on any node serves. Its CPU model is one that QEMU emulates in whole: what host-model is
-// depends on the version of QEMU. Placement is YAML of the template's spec.
+// machine is a VirtualMachine with a device of each kind that a pod on any node serves. Its CPU model is one that QEMU emulates in whole: a later QEMU
+// lacks features that host-model has with an earlier one. Placement is YAML of the template's spec.
 func machine(name, placement string) string {
 	return virtualMachine(name, strings.TrimSpace(placement)+`
 terminationGracePeriodSeconds: 0
