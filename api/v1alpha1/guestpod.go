@@ -110,6 +110,11 @@ type GuestFacts struct {
 	// machine is the machine type of QEMU for spec.domain.machine.type of the VMI: pc-q35-10.0 for q35. Empty if QEMU does not offer the type.
 	// +kubebuilder:validation:MaxLength=64
 	Machine string `json:"machine,omitempty"`
+	// firmware are the file names of the builds of EFI firmware with which this host can start the VMI, the preferred one first; empty without EFI.
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MaxLength=64
+	// +listType=atomic
+	Firmware []string `json:"firmware,omitempty"`
 	// hostDevices is the kind of each host device and GPU by its name: pci, mdev, usb, ap or ccw.
 	// +kubebuilder:validation:MaxProperties=256
 	HostDevices map[string]string `json:"hostDevices,omitempty"`
@@ -128,6 +133,9 @@ type GuestFacts struct {
 	// +kubebuilder:validation:MaxItems=128
 	NUMA []ReportedNUMANode `json:"numa,omitempty"`
 }
+
+// MostFirmwareBuilds bounds GuestFacts.firmware. The marker above contains the same number.
+const MostFirmwareBuilds = 32
 
 // ReportedBlockSize contains the block sizes of a volume in bytes.
 type ReportedBlockSize struct {

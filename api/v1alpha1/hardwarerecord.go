@@ -32,6 +32,8 @@ type HardwareRecord struct {
 	GenerationID bool `json:"generationID,omitempty"`
 	// bootDisk is the name of the disk that the firmware boots if no device of the VM sets bootOrder; absent if the firmware tried another device first.
 	BootDisk string `json:"bootDisk,omitempty"`
+	// firmware is the file name of the build of EFI firmware, such as OVMF_CODE_4M.fd; none if the guest has no EFI firmware; absent if no boot has recorded it.
+	Firmware string `json:"firmware,omitempty"`
 	// video is the model of the video adapter.
 	Video string `json:"video,omitempty"`
 	// usb is the model of the USB controllers, unless it is qemu-xhci.

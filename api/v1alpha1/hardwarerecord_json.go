@@ -9,7 +9,7 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// HardwareRecordVersion is the highest schemaVersion whose fields this version of Kiln knows. Version 2 added cpu.
+// HardwareRecordVersion is the highest schemaVersion whose fields this version of Kiln knows. Version 2 added cpu and firmware.
 const HardwareRecordVersion = 2
 
 // knownFields is HardwareRecord without its methods.

@@ -42,6 +42,9 @@ func Compare(before, after Record) (changes []Change) {
 	if before.BootDisk == "" || after.BootDisk == "" { // old records do not have it
 		before.BootDisk, after.BootDisk = "", ""
 	}
+	if before.Firmware == "" || after.Firmware == "" {
+		before.Firmware, after.Firmware = "", ""
+	}
 	changes = append(changes, compareCPUs(before.CPU, after.CPU)...)
 	for _, fact := range comparedParts {
 		old, now := fact.of(before), fact.of(after)
@@ -68,6 +71,7 @@ var comparedParts = []struct {
 	{PartSerial, func(r Record) any { return r.Serial }},
 	{PartMachine, func(r Record) any { return r.Machine }},
 	{PartBoot, func(r Record) any { return r.BootDisk }},
+	{PartFirmware, func(r Record) any { return r.Firmware }},
 	{PartSMBIOS, func(r Record) any { return r.SMBIOS }},
 	{PartVideo, func(r Record) any { return r.Video }},
 	{PartVSOCK, func(r Record) any { return r.VSOCK }},

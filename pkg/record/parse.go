@@ -113,6 +113,9 @@ func checkRecord(r *Record, f *findings) {
 	if r.BootDisk != "" {
 		f.addFinding("bootDisk", r.BootDisk, checkDeviceName(r.BootDisk, "the name of a disk"))
 	}
+	if r.Firmware != "" {
+		f.addFinding("firmware", r.Firmware, CheckFirmware(r.Firmware))
+	}
 	f.addFinding("freePorts", r.FreePorts, checkRange(r.FreePorts, 0, address.MaxPorts))
 	f.addFinding("vsock", r.VSOCK, checkContextID(r.VSOCK))
 	f.addFinding("tsc", r.TSC, checkFrequency(r.TSC))
@@ -138,6 +141,14 @@ func checkRecord(r *Record, f *findings) {
 		checkAddress(r.Devices[key], "devices["+key+"]", f)
 	}
 	checkNUMANodes(r.NUMA, f)
+}
+
+// NoFirmware is the firmware of a record whose guest has no EFI firmware.
+const NoFirmware = "none"
+
+// CheckFirmware judges the file name of a firmware build. It returns an error for a path.
+func CheckFirmware(name string) error {
+	return matchForm(firmwareForm, name, "the file name of a firmware build such as 'OVMF_CODE_4M.fd'")
 }
 
 // checkAddress adds findings about addresses that the allocator cannot assign.
@@ -177,11 +188,12 @@ func errorOf[T any](parse func(string) (T, error)) func(string) error {
 
 // Forms of words. They do not depend on the guest's architecture.
 var (
-	versionForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
-	digestForm  = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-	uuidForm    = regexp.MustCompile(`^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$`)
-	machineForm = regexp.MustCompile(`^[a-z][A-Za-z0-9._-]{0,63}$`)
-	modelForm   = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+	versionForm  = regexp.MustCompile(`^[A-Za-z0-9._-]{1,63}$`)
+	digestForm   = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	uuidForm     = regexp.MustCompile(`^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$`)
+	machineForm  = regexp.MustCompile(`^[a-z][A-Za-z0-9._-]{0,63}$`)
+	modelForm    = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+	firmwareForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 	// The second digit of a unicast address is even.
 	macForm = regexp.MustCompile(`^[0-9a-fA-F][02468aceACE]([:-][0-9a-fA-F]{2}){5}$`)
 	// Kinds are not listed: a kind of a later version, or a device that this guest does not have, has no effect.

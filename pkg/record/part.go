@@ -16,6 +16,7 @@ const (
 	PartMachine        Part = "machine"
 	PartPlatform       Part = "platform"
 	PartBoot           Part = "boot"
+	PartFirmware       Part = "firmware"
 	PartMemory         Part = "memory"
 	PartVCPUs          Part = "vcpus"
 	PartTopology       Part = "topology"
@@ -47,6 +48,7 @@ var partDetails = map[Part]struct {
 	PartMachine:        {"the machine", "changes", Breaks, "machine"},
 	PartPlatform:       {"the machine or firmware", "changes", Breaks, "machine"},
 	PartBoot:           {"what the firmware boots", "changes", NeedsRestart, "firmware"},
+	PartFirmware:       {"the firmware build", "changes", Breaks, "firmware.bootloader"}, // measured by the TPM, and variables are of one build
 	PartMemory:         {"the memory", "changes", NeedsRestart, "memory"},
 	PartVCPUs:          {"the number of CPUs", "changes", NeedsRestart, "cpu"},
 	PartTopology:       {"the CPU topology", "changes", NeedsRestart, "cpu"},

@@ -20,7 +20,7 @@ import (
 // Report returns the facts of a host in the form in which a launcher writes them into the status of its GuestPod. ReadFacts accepts them all. A block size that
 // no guest can have is left out, as if the host did not report it.
 func Report(vmi *v1.VirtualMachineInstance, facts frontend.Facts) *v1alpha1.GuestFacts {
-	report := &v1alpha1.GuestFacts{HostDevices: maps.Clone(facts.HostDevices), CPU: facts.CPU.DeepCopy()}
+	report := &v1alpha1.GuestFacts{Firmware: facts.Firmware, HostDevices: maps.Clone(facts.HostDevices), CPU: facts.CPU.DeepCopy()}
 	if vmi.Spec.Domain.Machine != nil {
 		report.Machine = facts.Machines[vmi.Spec.Domain.Machine.Type]
 	}
@@ -105,6 +105,15 @@ func ReadFacts(vmi *v1.VirtualMachineInstance, report *v1alpha1.GuestFacts) (fac
 		}
 		facts.Machines[machine.Type] = report.Machine
 	}
+	if len(report.Firmware) > v1alpha1.MostFirmwareBuilds {
+		return facts, fmt.Errorf("status.facts.firmware: %d builds must be at most %d", len(report.Firmware), v1alpha1.MostFirmwareBuilds)
+	}
+	for i, name := range report.Firmware {
+		if err := record.CheckFirmware(name); err != nil {
+			return facts, fmt.Errorf("status.facts.firmware[%d]: '%.64q' %w", i, name, err)
+		}
+	}
+	facts.Firmware = report.Firmware
 	if err := readDevices(vmi, report, facts); err != nil {
 		return facts, err
 	}

@@ -30,6 +30,7 @@ func reporting(machine string) *v1.VirtualMachineInstance {
 func known() frontend.Facts {
 	return frontend.Facts{
 		Machines:            map[string]string{"q35": "pc-q35-10.0"},
+		Firmware:            []string{"OVMF_CODE_4M.fd", "OVMF_CODE.fd"},
 		HostDevices:         map[string]string{"card": "pci", "gpu": "mdev", "vf": "pci", "desk": "usb"},
 		USBDevices:          map[string]int{"desk": 3},
 		HostDeviceNUMANodes: map[string]int{"card": 0, "gpu": 1023},
@@ -104,6 +105,10 @@ var hostileFacts = []struct{ machine, report, want string }{
 	{"q35", `{machine: pc-q35-` + strings.Repeat("1", 64) + `}`, "machine"},
 	{"pc-q35-9.2", `{machine: pc-q35-10.0}`, "machine"},
 	{"", `{machine: -x}`, "machine"},
+	{"q35", `{firmware: [OVMF_CODE.fd, /etc/passwd]}`, "firmware[1]"},
+	{"q35", `{firmware: [""]}`, "firmware[0]"},
+	{"q35", `{firmware: ["a\n"]}`, "firmware[0]"},
+	{"q35", `{firmware: [` + strings.Repeat("a, ", 32) + `a]}`, "firmware"},
 	{"q35", `{hostDevices: {card: scsi}}`, "hostDevices[card]"},
 	{"q35", `{hostDevices: {card: ""}}`, "hostDevices[card]"},
 	{"q35", `{hostDevices: {card: "pci mdev"}}`, "hostDevices[card]"},
@@ -176,6 +181,7 @@ func TestLegalFacts(t *testing.T) {
 	for _, test := range []struct{ machine, report string }{
 		{"q35", `{machine: q35}`},
 		{"q35", `{machine: pc-q35-rhel9.6.0}`},
+		{"q35", `{firmware: [` + strings.Repeat("a, ", 31) + `a]}`},
 		{"virt", `{machine: virt-10.0}`},
 		{"s390-ccw-virtio", `{machine: s390-ccw-virtio-10.0}`},
 		{"pc-q35-9.2", `{machine: pc-q35-9.2}`},

@@ -130,7 +130,7 @@ func (m Machine) freezeRecord(vmi *v1.VirtualMachineInstance, front *libvirtxml.
 		frozen.NUMA = nil // NUMA nodes of the owner's choice must not pass for a host's when he turns mirroring on
 	}
 	if m.Frozen != nil {
-		frozen.SchemaVersion, frozen.Unknown = m.Frozen.SchemaVersion, m.Frozen.Unknown
+		frozen.SchemaVersion, frozen.Unknown = max(frozen.SchemaVersion, m.Frozen.SchemaVersion), m.Frozen.Unknown
 	}
 	setCPU(&frozen, freezeCPU(vmi, front.CPU, m.Frozen, facts.CPU))
 	return frozen
@@ -168,7 +168,8 @@ func copyForIdentity(given *v1.VirtualMachineInstance) *v1.VirtualMachineInstanc
 
 // Facts returns what the guest sees of this host when it boots for the first time. It reads m.VMI, m.Host and m.Bindings.
 func Facts(m Machine) frontend.Facts {
-	f := frontend.Facts{Machines: m.Host.Machines[m.VMI.Spec.Architecture], BlockSizes: blockSizes(m)}
+	f := frontend.Facts{Machines: m.Host.Machines[m.VMI.Spec.Architecture], BlockSizes: blockSizes(m),
+		Firmware: backend.FirmwareBuilds(m.VMI, m.Host, m.Bindings)}
 	if cpu, known := m.Host.CPUs[m.VMI.Spec.Architecture]; known {
 		f.CPU = &cpu
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -56,13 +57,13 @@ func TestFieldsOfALaterVersion(t *testing.T) {
 		t.Fatal(errs)
 	}
 	later := first.Record
-	later.SchemaVersion, later.Unknown = 2, map[string]json.RawMessage{"cpu": json.RawMessage(`"EPYC"`)}
+	later.SchemaVersion, later.Unknown = 3, map[string]json.RawMessage{"cache": json.RawMessage(`"EPYC"`)}
 	m.Frozen = &later
 	second, errs := Domain(m)
 	if diff := cmp.Diff(later, second.Record); diff != "" || len(errs) > 0 {
 		t.Errorf("%v\n%s", errs, diff)
 	}
-	if first.Record.SchemaVersion != 0 || first.Record.Unknown != nil {
+	if first.Record.SchemaVersion != v1alpha1.HardwareRecordVersion || first.Record.Unknown != nil {
 		t.Errorf("%+v", first.Record)
 	}
 }

@@ -1,6 +1,8 @@
 package abi
 
 import (
+	"path"
+
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/record"
 	"libvirt.org/go/libvirtxml"
@@ -12,6 +14,9 @@ func Freeze(dom *libvirtxml.Domain, defaults string) record.Record {
 	r := record.Record{Defaults: defaults, Digest: Digest(dom), UUID: dom.UUID, GenerationID: dom.GenID != nil, MACs: map[string]string{}}
 	if dom.OS != nil && dom.OS.Type != nil {
 		r.Machine = dom.OS.Type.Machine
+	}
+	if r.Firmware = firmwareBuild(dom.OS); r.Firmware != "" {
+		r.SchemaVersion = firmwareVersion
 	}
 	r.SMBIOS, r.Serial = systemStrings(dom)
 	r.TSC = tscFrequency(dom.Clock)
@@ -31,6 +36,24 @@ func Freeze(dom *libvirtxml.Domain, defaults string) record.Record {
 	}
 	freezeDevices(&r, dom.Devices)
 	return r
+}
+
+// firmwareVersion is the schemaVersion that added firmware.
+const firmwareVersion = 2
+
+// firmwareBuild returns the file name of the firmware build. It returns an empty text if the frontend leaves the choice to the backend, and for a file of a running
+// domain whose name no record can have.
+func firmwareBuild(o *libvirtxml.DomainOS) string {
+	switch {
+	case o == nil || !firmwareOf(o).efi:
+		return record.NoFirmware
+	case o.Loader == nil:
+		return ""
+	}
+	if name := path.Base(o.Loader.Path); record.CheckFirmware(name) == nil {
+		return name
+	}
+	return ""
 }
 
 const (

@@ -2,10 +2,14 @@ package backend
 
 import (
 	"cmp"
+	"path"
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -25,29 +29,35 @@ func (h *host) completeOS() *libvirtxml.DomainOS {
 	return &out
 }
 
-// completeEFI adds the path of the build. libvirt's autoselection would choose again among all builds of the class at each start.
+// completeEFI adds the path of the build. libvirt's autoselection would choose again among all builds of the class at each start. The frontend names the build
+// of the last boot if the host has it: another build may read another variable store, and the guest's TPM measures it.
 func (h *host) completeEFI(out *libvirtxml.DomainOS) {
-	secure := hasFeature(out.FirmwareInfo, "secure-boot")
-	stateless := out.Loader != nil && out.Loader.Stateless == "yes"
+	needs := needsOf(h.spec, out.Type.Machine)
 	at := h.domain.Child("firmware", "bootloader", "efi")
-	builds := h.matchingBuilds(secure)
+	builds := needs.matchingBuilds(h.Host)
 	if len(builds) == 0 {
-		h.addError(field.Invalid(at, "", h.nodeName()+" has no "+h.describeFirmware(secure)+" for machine '"+out.Type.Machine+"'"))
+		h.addError(field.Invalid(at, "", h.nodeName()+" has no "+needs.describe()+" for machine '"+out.Type.Machine+"'"))
 		return
 	}
-	build, why := h.readableBuild(builds, stateless)
-	if build == nil {
-		h.addError(field.Invalid(at, "", h.nodeName()+" has "+h.describeFirmware(secure)+
+	format, because := h.onlyFormat(needs.stateless)
+	readable, why := readableBuilds(builds, h.Host, format, because)
+	if len(readable) == 0 {
+		h.addError(field.Invalid(at, "", h.nodeName()+" has "+needs.describe()+
 			" only in format '"+formatOf(builds[0])+"' ('"+builds[0].Code+"'), and "+why))
 		return
 	}
+	build := readable[0]
+	if loader := out.Loader; loader != nil {
+		recorded := func(f *Firmware) bool { return path.Base(f.Code) == loader.Path }
+		build = readable[max(0, slices.IndexFunc(readable, recorded))]
+	}
 	out.Firmware, out.FirmwareInfo = "", nil
-	if stateless {
+	if needs.stateless {
 		out.Loader = &libvirtxml.DomainLoader{Path: build.Code, Readonly: "yes", Type: "rom", Stateless: "yes"}
 		return
 	}
 	out.Loader = &libvirtxml.DomainLoader{Path: build.Code, Readonly: "yes", Type: "pflash"}
-	if secure {
+	if needs.secure {
 		out.Loader.Secure = "yes"
 	}
 	if h.Bindings.NVRAM == "" {
@@ -63,14 +73,72 @@ func (h *host) completeEFI(out *libvirtxml.DomainOS) {
 	}
 }
 
-// describeFirmware names what the guest needs, for errors.
-func (h *host) describeFirmware(secure bool) string {
+// FirmwareBuilds returns the file names of the builds of EFI firmware with which a host can start the VMI, the preferred one first. It returns nil without EFI,
+// and for an assumed host, which has no name.
+func FirmwareBuilds(vmi *v1.VirtualMachineInstance, host Capabilities, bindings Bindings) (names []string) {
+	spec := &vmi.Spec
+	if f := spec.Domain.Firmware; host.NodeName == "" || f == nil || f.Bootloader == nil || f.Bootloader.EFI == nil || spec.Domain.Machine == nil {
+		return nil
+	}
+	machine := spec.Domain.Machine.Type
+	needs := needsOf(spec, cmp.Or(host.Machines[spec.Architecture][machine], machine))
+	format := bindings.NVRAMFormat
+	if needs.stateless {
+		format = raw
+	}
+	readable, _ := readableBuilds(needs.matchingBuilds(host), host, format, "")
+	for _, build := range readable {
+		if name := path.Base(build.Code); record.CheckFirmware(name) == nil && !slices.Contains(names, name) && len(names) < v1alpha1.MostFirmwareBuilds {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// firmwareNeeds are what a guest needs of its firmware build.
+type firmwareNeeds struct {
+	architecture, machine string
+	// secure asks for Secure Boot with enrolled keys.
+	secure bool
+	// shield is the feature of QEMU's firmware descriptors for launchSecurity; empty without.
+	shield string
+	// stateless builds have no variable store: SNP and TDX measure the firmware at the start.
+	stateless bool
+	// smm is System Management Mode, by which Secure Boot protects the variable store on x86.
+	smm bool
+}
+
+// needsOf returns the needs of a guest with EFI on a machine.
+func needsOf(spec *v1.VirtualMachineInstanceSpec, machine string) firmwareNeeds {
+	needs := firmwareNeeds{architecture: spec.Architecture, machine: machine, secure: true}
+	if f := spec.Domain.Firmware; f != nil && f.Bootloader != nil && f.Bootloader.EFI != nil {
+		needs.secure = ptr.Deref(f.Bootloader.EFI.SecureBoot, true)
+	}
+	if f := spec.Domain.Features; f != nil && f.SMM != nil {
+		needs.smm = ptr.Deref(f.SMM.Enabled, true)
+	}
+	switch s := spec.Domain.LaunchSecurity; {
+	case s == nil:
+	case s.SNP != nil:
+		needs.shield, needs.stateless = "amd-sev-snp", true
+	case s.TDX != nil:
+		needs.shield, needs.stateless = "intel-tdx", true
+	case s.SEV != nil && s.SEV.Policy != nil && ptr.Deref(s.SEV.Policy.EncryptedState, false):
+		needs.shield = "amd-sev-es"
+	case s.SEV != nil:
+		needs.shield = "amd-sev"
+	}
+	return needs
+}
+
+// describe names what the guest needs, for errors.
+func (n firmwareNeeds) describe() string {
 	kind := "EFI firmware without enrolled keys"
-	if secure {
+	if n.secure {
 		kind = "EFI firmware with Secure Boot and enrolled keys"
 	}
-	if shield := h.encryptionFeature(); shield != "" {
-		kind += " for '" + shield + "'"
+	if n.shield != "" {
+		kind += " for '" + n.shield + "'"
 	}
 	return kind
 }
@@ -105,79 +173,59 @@ const (
 	namesTemplateFormat since = "10.10.0"
 )
 
-// readableBuild returns the first of the builds that libvirt can read, those in format raw before others. Where the VMI has a variable store already, the build
-// is in the format of the store. Without such a build it returns why.
-func (h *host) readableBuild(builds []*Firmware, stateless bool) (build *Firmware, why string) {
-	only, because := h.Bindings.NVRAMFormat, "the variables of the guest's firmware are in format '"+h.Bindings.NVRAMFormat+
-		"'; run the VMI on a host that has a build in this format"
+// onlyFormat returns the format that the build of this start must have, with the reason; empty if any format will do. Where the VMI has a variable store already,
+// the build is in the format of the store.
+func (h *host) onlyFormat(stateless bool) (format, because string) {
 	switch {
 	case stateless: // QEMU maps the file as it is
-		only, because = raw, "encrypted memory needs one in format 'raw'; install it"
+		return raw, "encrypted memory needs one in format 'raw'; install it"
 	case h.policy.PathTemplates.NVRAM != "": // nobody knows whether that file is there, and in which format
-		only, because = raw, "hostProfile.pathTemplates.nvram needs one in format 'raw'; install it"
+		return raw, "hostProfile.pathTemplates.nvram needs one in format 'raw'; install it"
+	}
+	return h.Bindings.NVRAMFormat, "the variables of the guest's firmware are in format '" + h.Bindings.NVRAMFormat +
+		"'; run the VMI on a host that has a build in this format"
+}
+
+// readableBuilds returns the builds that libvirt can read, those in format raw before others, or why there is none. With a format, other builds are left out.
+func readableBuilds(builds []*Firmware, host Capabilities, format, because string) (readable []*Firmware, why string) {
+	why = "it must be 'raw' or 'qcow2'"
+	if format != "" {
+		why = because
 	}
 	for _, wanted := range []string{raw, qcow2} {
-		i := slices.IndexFunc(builds, func(f *Firmware) bool { return formatOf(f) == wanted })
-		switch {
-		case i < 0 || only != "" && only != wanted:
-		case wanted == qcow2 && !namesFormat.offeredBy(h.Host):
-			return nil, "libvirt " + h.Host.LibvirtVersion + ", which reads it from version " + string(namesFormat) + " on; install a build in format 'raw'"
-		default:
-			return builds[i], ""
+		if format != "" && format != wanted {
+			continue
+		}
+		for _, build := range builds {
+			switch {
+			case formatOf(build) != wanted:
+			case wanted == qcow2 && !namesFormat.offeredBy(host):
+				why = "libvirt " + host.LibvirtVersion + ", which reads it from version " + string(namesFormat) + " on; install a build in format 'raw'"
+			default:
+				readable = append(readable, build)
+			}
 		}
 	}
-	if only != "" {
-		return nil, because
-	}
-	return nil, "it must be 'raw' or 'qcow2'"
+	return readable, why
 }
 
 // matchingBuilds returns the builds, in the host's order, with exactly the features that the guest needs: with enrolled keys, a guest with
 // secureBoot 'false' would not boot an unsigned loader.
-func (h *host) matchingBuilds(secure bool) (builds []*Firmware) {
-	for i, build := range h.Host.Firmware {
-		if build.Architecture != h.spec.Architecture || !matchesMachine(build.Machines, h.Frontend.OS.Type.Machine) {
+func (n firmwareNeeds) matchingBuilds(host Capabilities) (builds []*Firmware) {
+	for i, build := range host.Firmware {
+		if build.Architecture != n.architecture || !matchesMachine(build.Machines, n.machine) {
 			continue
 		}
 		has := func(name string) bool { return slices.Contains(build.Features, name) }
-		if shield := h.encryptionFeature(); shield != "" && !has(shield) || shield == "" && build.VarsTemplate == "" {
+		if n.shield != "" && !has(n.shield) || n.shield == "" && build.VarsTemplate == "" {
 			continue // a build without variable store is for encrypted memory only
 		}
-		if has("requires-smm") && !h.hasSMM() || secure != (has("secure-boot") && has("enrolled-keys")) {
+		if has("requires-smm") && !n.smm || n.secure != (has("secure-boot") && has("enrolled-keys")) {
 			continue
 		}
-		builds = append(builds, &h.Host.Firmware[i])
+		builds = append(builds, &host.Firmware[i])
 	}
 	return builds
-}
-
-// encryptionFeature returns the feature of QEMU's firmware descriptors that a build needs for launchSecurity; empty without.
-func (h *host) encryptionFeature() string {
-	switch s := h.Frontend.LaunchSecurity; {
-	case s == nil:
-	case s.SEVSNP != nil:
-		return "amd-sev-snp"
-	case s.TDX != nil:
-		return "intel-tdx"
-	case s.SEV != nil && s.SEV.Policy != nil && *s.SEV.Policy&sevES != 0:
-		return "amd-sev-es"
-	case s.SEV != nil:
-		return "amd-sev"
-	}
-	return ""
-}
-
-// sevES is the bit of a SEV guest policy that encrypts the registers (SEV-ES).
-const sevES = 0x4
-
-// hasSMM reports whether the guest has System Management Mode, by which Secure Boot protects the variable store on x86.
-func (h *host) hasSMM() bool {
-	f := h.Frontend.Features
-	return f != nil && f.SMM != nil && f.SMM.State != "off"
-}
-
-func hasFeature(info *libvirtxml.DomainOSFirmwareInfo, name string) bool {
-	return info != nil && slices.ContainsFunc(info.Features, func(f libvirtxml.DomainOSFirmwareFeature) bool { return f.Name == name && f.Enabled == "yes" })
 }
 
 // addKernel adds the paths of kernelBoot. The frontend has the arguments, which the guest sees.

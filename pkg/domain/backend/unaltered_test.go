@@ -106,5 +106,6 @@ func sharedInput() Input {
 	vmi.Spec.Domain.Devices.Interfaces = []v1.Interface{{Name: "default"}}
 	vmi.Spec.Domain.Devices.Interfaces[0].Masquerade = &v1.InterfaceMasquerade{}
 	vmi.Spec.Volumes = []v1.Volume{{Name: "root", VolumeSource: v1.VolumeSource{EmptyDisk: &v1.EmptyDiskSource{}}}}
+	vmi.Spec.Domain.Firmware = &v1.Firmware{Bootloader: &v1.Bootloader{EFI: &v1.EFI{SecureBoot: new(false)}}}
 	return Input{Frontend: sampled(), VMI: vmi, Host: Assumed("amd64"), Bindings: AssumedBindings(vmi)}
 }

@@ -1,11 +1,13 @@
 package frontend
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/internal/attr"
+	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
@@ -13,7 +15,7 @@ import (
 )
 
 // Owns spec.domain.firmware, spec.domain.chassis, spec.startStrategy and the Ignition annotation: UUID, DMI strings, generation ID, class
-// of firmware, kernel arguments and ACPI tables. The backend chooses the firmware build.
+// of firmware, kernel arguments and ACPI tables. The backend finds the firmware build on the host.
 // KubeVirt: converter/compute/{os,sysinfo,qemu_cmd}.go. libvirt: "Operating system booting" and "SMBIOS System Information".
 
 // systemUUID returns firmware.uuid, else the recorded one. KubeVirt writes it into sysinfo only, and libvirt adopts it.
@@ -79,7 +81,7 @@ func (g *guest) bootRecordedDisk(dom *libvirtxml.Domain) {
 	}
 }
 
-// setLoader sets the class of firmware and not a file, whose path differs between hosts. efi.secureBoot is true if it is absent, as the API documents.
+// setLoader sets the class of firmware, and of the build the name of its file without the path, which differs between hosts. efi.secureBoot is true if it is absent, as the API documents.
 // enrolled-keys follows it, as in KubeVirt's autoselection.
 func (g *guest) setLoader(out *libvirtxml.DomainOS) {
 	var boot v1.Bootloader
@@ -95,15 +97,32 @@ func (g *guest) setLoader(out *libvirtxml.DomainOS) {
 		out.FirmwareInfo = &libvirtxml.DomainOSFirmwareInfo{Features: []libvirtxml.DomainOSFirmwareFeature{
 			{Enabled: secure, Name: "secure-boot"}, {Enabled: secure, Name: "enrolled-keys"},
 		}}
+		if build := g.firmwareBuild(); build != "" {
+			out.Loader = &libvirtxml.DomainLoader{Path: build}
+		}
 		// SNP and TDX measure the firmware at the start; their builds have no variable store, as in KubeVirt.
 		if s := g.spec.Domain.LaunchSecurity; s != nil && (s.SNP != nil || s.TDX != nil) {
-			out.Loader = &libvirtxml.DomainLoader{Stateless: "yes"}
+			out.Loader = cmp.Or(out.Loader, &libvirtxml.DomainLoader{})
+			out.Loader.Stateless = "yes"
 		}
 	case g.spec.Architecture == "arm64":
 		g.addError(field.Required(g.path.Child("firmware", "bootloader", "efi"), "architecture 'arm64' boots through EFI only"))
 	case boot.BIOS != nil && ptr.Deref(boot.BIOS.UseSerial, false):
 		out.BIOS = &libvirtxml.DomainBIOS{UseSerial: "yes"}
 	}
+}
+
+// firmwareBuild returns the file name of the recorded build, or of the build that the host prefers if it cannot start the guest with the recorded one. It is
+// empty if neither is known: the backend then chooses, and the record keeps no build.
+func (g *guest) firmwareBuild() string {
+	recorded := ""
+	if g.Frozen != nil && g.Frozen.Firmware != record.NoFirmware && g.recordsThisBoard() {
+		recorded = g.Frozen.Firmware
+	}
+	if host := g.Facts.Firmware; len(host) > 0 && !slices.Contains(host, recorded) {
+		return host[0]
+	}
+	return recorded
 }
 
 // acpiTables returns SLIC and MSDM, the tables with Windows licences. They have no path here; the backend knows the files.

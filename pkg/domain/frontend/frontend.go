@@ -40,6 +40,8 @@ type Facts struct {
 	Machines map[string]string
 	// CPU is the CPU that host-model means on the host for the VMI's architecture; nil if libvirt reports none.
 	CPU *v1alpha1.ReportedCPU
+	// Firmware are the builds of EFI firmware with which the host can start the VMI, the preferred one first; empty if they are not known.
+	Firmware []string
 	// HostDevices is the kind of each host device and GPU by name: pci, mdev or usb, and on s390x ap or ccw, which are mediated
 	// too. A name that is missing has kind pci.
 	HostDevices map[string]string
