@@ -186,7 +186,8 @@ func bootDisk(spec *v1.VirtualMachineInstanceSpec) int {
 	return slices.IndexFunc(spec.Domain.Devices.Disks, func(d v1.Disk) bool { return d.CDRom == nil })
 }
 
-// ofCPU warns of a model that libvirt does not know, and of a ceiling that has no effect. On arm64 no CPU is plugged in.
+// ofCPU warns of a model that libvirt does not know, of a ceiling that has no effect, and of a CPU that no record can keep. On arm64 no CPU is plugged in, and
+// libvirt has no host-model.
 func (w *warned) ofCPU(spec *v1.VirtualMachineInstanceSpec) {
 	cpu := spec.Domain.CPU
 	if cpu == nil {
@@ -194,6 +195,9 @@ func (w *warned) ofCPU(spec *v1.VirtualMachineInstanceSpec) {
 	}
 	if spec.Architecture == arm64 && cpu.MaxSockets > max(cpu.Sockets, 1) {
 		w.addWarning([]string{"domain.cpu.maxSockets"}, "cpu.maxSockets '%d' has no effect on architecture 'arm64', where no CPU is plugged in", cpu.MaxSockets)
+	}
+	if spec.Architecture == arm64 && cpu.Model == v1.CPUModeHostPassthrough { // rule cpu/model-arm64 refuses other models
+		w.addWarning([]string{"domain.cpu.model"}, "the CPU of a guest on 'arm64' is the node's, and no record keeps it: another node may have another CPU")
 	}
 	if warning := modelWarning(spec.Architecture, "cpu.model", cpu.Model); warning != "" {
 		w.addWarning([]string{"domain.cpu.model"}, "%s", warning)

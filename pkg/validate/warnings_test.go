@@ -105,6 +105,8 @@ var guestWarnings = []warningCase{
 	{"a pool beside its policy", pool("supplementalPool, ioThreads: {supplementalPoolThreadCount: 2}"), nil},
 	{"a pool of no number", pool("auto, ioThreads: {}"), nil},
 	{"a policy", pool("auto"), nil},
+	{"the CPU of the node on arm64", "spec: {architecture: arm64, domain: {cpu: {model: host-passthrough}}}", []string{"the CPU of a guest on 'arm64'"}},
+	{"the CPU of the node elsewhere", "spec: {architecture: amd64, domain: {cpu: {model: host-passthrough}}}", nil},
 	{"features of Hyper-V on arm64", "spec: {architecture: arm64, domain: {features: {hyperv: {}}}}", []string{"features.hyperv"}},
 	{"features of Hyper-V on amd64", "spec: {domain: {features: {hyperv: {}}}}", nil},
 	{"other features on arm64", "spec: {architecture: arm64, domain: {features: {acpi: {}}}}", nil},
