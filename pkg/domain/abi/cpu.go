@@ -12,6 +12,16 @@ func ReadCPU(cpu *libvirtxml.DomainCPU) (out record.CPU) {
 	if cpu.Model != nil {
 		out.Model, out.Vendor = cpu.Model.Value, cpu.Vendor
 	}
+	has, lacks := 0, 0 // host-model has a hundred features
+	for i := range cpu.Features {
+		switch cpu.Features[i].Policy {
+		case "require", "force", "":
+			has++
+		case "disable", "forbid":
+			lacks++
+		}
+	}
+	out.Features, out.DisabledFeatures = slices.Grow(out.Features, has), slices.Grow(out.DisabledFeatures, lacks)
 	for _, f := range cpu.Features {
 		switch f.Policy {
 		case "require", "force", "":
