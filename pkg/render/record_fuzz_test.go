@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
@@ -21,7 +22,7 @@ metadata: {name: web, namespace: shop, uid: 7f8f8c5e-0000-4000-8000-000000000001
 spec:
   architecture: ARCHITECTURE
   domain:
-    cpu: {cores: 4, model: host-passthrough, dedicatedCpuPlacement: true, NUMA}
+    cpu: {cores: 4, model: MODEL, dedicatedCpuPlacement: true, NUMA}
     memory: {guest: 1Gi, maxGuest: 1Gi, hugepages: {pageSize: 2Mi}}
     devices:
       rng: {}
@@ -39,9 +40,9 @@ spec:
 // recordingMachines is that guest on each architecture.
 func recordingMachines(t testing.TB) (machines []Machine) {
 	for architecture, words := range map[string][]string{
-		"amd64": {"NUMA", "numa: {guestMappingPassthrough: {}}", "SECOND", "sata", "THIRD", "usb", "CLIENT", "clientPassthrough: {}"},
-		"arm64": {"NUMA", "numa: {guestMappingPassthrough: {}}", "SECOND", "scsi", "THIRD", "scsi", "CLIENT", "clientPassthrough: {}"},
-		"s390x": {", NUMA", "", "SECOND", "scsi", "THIRD", "virtio", "CLIENT\n", "\n"},
+		"amd64": {"MODEL", "host-model", "NUMA", "numa: {guestMappingPassthrough: {}}", "SECOND", "sata", "THIRD", "usb", "CLIENT", "clientPassthrough: {}"},
+		"arm64": {"MODEL", "host-passthrough", "NUMA", "numa: {guestMappingPassthrough: {}}", "SECOND", "scsi", "THIRD", "scsi", "CLIENT", "clientPassthrough: {}"},
+		"s390x": {"MODEL", "host-model", ", NUMA", "", "SECOND", "scsi", "THIRD", "virtio", "CLIENT\n", "\n"},
 	} {
 		sparse := decode[v1.VirtualMachineInstance](t, strings.NewReplacer(append(words, "ARCHITECTURE", architecture)...).Replace(recording))
 		explicit, verdict := admit.VMI(&sparse, admit.Input{Cluster: config.Default()})
@@ -49,6 +50,9 @@ func recordingMachines(t testing.TB) (machines []Machine) {
 			t.Fatal(verdict.Errors)
 		}
 		m := Machine{VMI: explicit, Defaults: config.Default().Frontend, Host: backend.Assumed(architecture), Bindings: backend.AssumedBindings(explicit)}
+		if model := map[string]string{"amd64": "EPYC-Rome", "s390x": "gen15a-base"}[architecture]; model != "" {
+			m.Host.CPUs = map[string]v1alpha1.ReportedCPU{architecture: {Model: model, Features: []string{"aes", "avx2"}, DisabledFeatures: []string{"svm"}}}
+		}
 		machines = append(machines, m)
 	}
 	return machines
@@ -72,7 +76,17 @@ var hostile = []string{
 	`{"machine":"microvm"}`, `{"machine":"pc-q35-9.2,accel=tcg"}`, `{"video":"qxl"}`, `{"video":"vga\" primary=\"no"}`,
 	`{"vsock":"2"}`, `{"vsock":"4294967295"}`, `{"tsc":18446744073709551615}`,
 	`{"smbios":{"oem":"x"}}`, `{"serial":"\u0000"}`, `{"uuid":"../../etc"}`,
+	`{"cpu":` + cpuWith(`"features":["avx2","aes"]`) + `}`, `{"cpu":` + cpuWith(`"features":["aes","aes"]`) + `}`, `{"cpu":{}}`,
+	`{"cpu":` + cpuWith(`"features":["aes"],"disabledFeatures":["aes"]`) + `}`, `{"cpu":` + cpuWith(`"features":["aes\"/><feature"]`) + `}`,
+	`{"cpu":` + cpuWith(`"vendor":"<AMD>"`) + `}`, `{"cpu":` + cpuWith(`"model":"host-model"`) + `}`, `{"cpu":` + cpuWith(`"physicalBits":18446744073709551615`) + `}`,
+	`{"cpu":` + cpuWith(`"topology":{"sockets":4294967295,"cores":4294967295,"threads":2}`) + `}`,
+	`{"firmware":"/etc/passwd"}`, `{"firmware":"..\u0000"}`,
 	`{"macs":{"default":"01:00:5e:00:00:01"}}`, `{"blockSizes":{"a":{"logical":3,"physical":0}}}`,
+}
+
+// cpuWith returns the CPU of a record, with fields that replace those of a legal one.
+func cpuWith(fields string) string {
+	return `{"requested":"host-model","model":"EPYC-Rome","topology":{"sockets":1,"cores":4,"threads":1},` + fields + `}`
 }
 
 // legal are records that boots have written, whole or in part.
@@ -82,6 +96,8 @@ var legal = []string{
 		`"disk.c":{"drive":"253:0:0:5"},"disk.d":{"usb":"253:15"},"channel.guest-agent":{"serial":"253:0:30"}}}`,
 	`{"devices":{"controller.pci.254":{"pci":"0000:00:1d.7"},"controller.pci.9":{"pci":"0000:00:05.0","expander":"240:1"},` +
 		`"controller.pci.10":{"pci":"0000:09:00.0"}}}`,
+	`{"schemaVersion":2,"firmware":"none","cpu":` + cpuWith(`"features":["aes","avx2"],"disabledFeatures":["xsaves"],"verified":true,"physicalBits":46`) + `}`,
+	`{"cpu":` + cpuWith(`"features":["pcommit"],"requested":"host-passthrough","firstSeen":true`) + `,"firmware":"OVMF_CODE_4M.fd"}`,
 	`{"numa":[{"cpus":"0-1","memoryKiB":524288,"distances":[10,20]},{"cpus":"2-3","memoryKiB":524288,"distances":[20,10]}],` +
 		`"blockSizes":{"a":{"logical":512,"physical":4096}}}`,
 }
