@@ -139,13 +139,15 @@ const FinalizerGuestPod = Prefix + "guest-pod"
 // label.
 const LabelPasst = Prefix + "passt"
 
-// Labels of nodes on which 'launcher devices' runs, each with the value 'true', followed by the name of a feature, of a CPU model that the node offers without
-// changes, and of the vendor of the node's CPU. They are as KubeVirt's labels cpu-feature.node.kubevirt.io/ and its siblings, for the QEMU of the launcher's
-// image. Features are all features of host-model.
+// Labels of nodes on which 'launcher devices' runs, each with the value 'true'. They are as KubeVirt's labels cpu-feature.node.kubevirt.io/ and its siblings,
+// for the QEMU of the launcher's image.
 const (
+	// LabelCPUFeature is followed by the name of a feature of host-model.
 	LabelCPUFeature = "cpu-feature.kilnvm.io/"
-	LabelCPUModel   = "cpu-model.kilnvm.io/"
-	LabelCPUVendor  = "cpu-vendor.kilnvm.io/"
+	// LabelCPUModel is followed by the name of a CPU model that the node offers without changes.
+	LabelCPUModel = "cpu-model.kilnvm.io/"
+	// LabelCPUVendor is followed by the vendor of the node's CPU.
+	LabelCPUVendor = "cpu-vendor.kilnvm.io/"
 )
 
 // AnnotationMachineTypes is on nodes on which 'launcher devices' runs. Its value is the machine types of QEMU in the launcher's image, separated by commas.
