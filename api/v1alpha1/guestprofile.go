@@ -52,8 +52,8 @@ type GuestProfileList struct {
 type ClusterGuestProfile struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	Spec              ClusterGuestProfileSpec `json:"spec,omitempty"`
-	Status            GuestProfileStatus      `json:"status,omitempty,omitzero"`
+	Spec              ClusterGuestProfileSpec   `json:"spec,omitempty"`
+	Status            ClusterGuestProfileStatus `json:"status,omitempty,omitzero"`
 }
 
 // ClusterGuestProfileList is a list of profiles.
@@ -64,11 +64,20 @@ type ClusterGuestProfileList struct {
 	Items           []ClusterGuestProfile `json:"items"`
 }
 
-// ClusterGuestProfileSpec is a GuestProfileSpec with a selector of namespaces.
+// ClusterGuestProfileSpec is a GuestProfileSpec with a selector of namespaces and a CPU that several nodes have.
 type ClusterGuestProfileSpec struct {
 	// namespaceSelector selects namespaces by their labels. Default: all namespaces.
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
-	GuestProfileSpec  `json:",inline"`
+	// commonCPU fills domain.cpu.model and domain.cpu.features of the template with a CPU that all selected nodes offer. Kiln's controller finds the CPU by
+	// the labels of the nodes, and reports it in status.commonCPU. The template must not set domain.cpu.model then.
+	CommonCPU        *CommonCPU `json:"commonCPU,omitempty"`
+	GuestProfileSpec `json:",inline"`
+}
+
+// CommonCPU selects the nodes whose common CPU a profile fills.
+type CommonCPU struct {
+	// nodeSelector selects nodes by their labels. Default: all nodes.
+	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
 }
 
 // GuestProfileSpec contains the fields that a profile fills, and the VMIs that it selects.
@@ -135,10 +144,74 @@ type GuestProfileStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
+// ClusterGuestProfileStatus is what Kiln's controller reports about a ClusterGuestProfile.
+type ClusterGuestProfileStatus struct {
+	GuestProfileStatus `json:",inline"`
+	// commonCPU is the CPU that the nodes of spec.commonCPU have in common. New VMs are pinned to it.
+	CommonCPU *CommonCPUStatus `json:"commonCPU,omitempty"`
+}
+
+// CommonCPUStatus is a CPU that several nodes have, and what limits it. If the condition CommonCPU is False, model, vendor and features are the last ones that
+// the nodes had in common, and new VMs are still pinned to them.
+type CommonCPUStatus struct {
+	// model is the newest CPU model that all nodes offer, by a list of libvirt's models. Empty if the nodes never had one in common.
+	Model string `json:"model,omitempty"`
+	// vendor of the CPUs of the nodes.
+	Vendor string `json:"vendor,omitempty"`
+	// features are the CPU features that all nodes offer, sorted. Guests require them.
+	// +listType=atomic
+	Features []string `json:"features,omitempty"`
+	// nodes counts the selected nodes that report their CPU.
+	Nodes int32 `json:"nodes"`
+	// limitedBy lists nodes without which the other nodes would have more in common, at most 8 entries. Nodes that offer the same are one entry.
+	// +listType=atomic
+	LimitedBy []CommonCPULimit `json:"limitedBy,omitempty"`
+	// unreported counts the selected nodes that do not report their CPU. These nodes have no effect.
+	Unreported int32 `json:"unreported,omitempty"`
+	// unreportedNodes are the names of some of these nodes, at most 8.
+	// +listType=atomic
+	UnreportedNodes []string `json:"unreportedNodes,omitempty"`
+}
+
+// CommonCPULimit says what other nodes would have in common without some nodes.
+type CommonCPULimit struct {
+	// nodes counts the nodes that offer the same CPU.
+	Nodes int32 `json:"nodes"`
+	// names are the names of some of these nodes, at most 8.
+	// +listType=atomic
+	Names []string `json:"names"`
+	// model would be the common model without these nodes. Empty if the model would stay.
+	Model string `json:"model,omitempty"`
+	// features counts the features that would be common as well without these nodes.
+	Features int32 `json:"features,omitempty"`
+	// featureNames are the names of some of these features, at most 32.
+	// +listType=atomic
+	FeatureNames []string `json:"featureNames,omitempty"`
+}
+
+// ConditionCommonCPU reports whether the nodes of a ClusterGuestProfile with spec.commonCPU have a CPU in common. New VMs get the last common CPU if not.
+const ConditionCommonCPU = "CommonCPU"
+
+// Reasons of ConditionCommonCPU.
+const (
+	// ReasonCommon means that status.commonCPU is the CPU that the nodes have in common.
+	ReasonCommon = "Common"
+	// ReasonGrowing means that the nodes have had more in common for some minutes. New VMs get it later, because a node that comes back may limit it again.
+	ReasonGrowing = "Growing"
+	// ReasonNoNodes means that no selected node reports its CPU.
+	ReasonNoNodes = "NoNodes"
+	// ReasonVendorsDiffer means that the CPUs of the selected nodes have several vendors.
+	ReasonVendorsDiffer = "VendorsDiffer"
+	// ReasonNoModel means that the selected nodes have no CPU model in common that the list of models contains.
+	ReasonNoModel = "NoModel"
+)
+
 // Reasons of ConditionAccepted on GuestProfiles and ClusterGuestProfiles, besides ReasonAccepted, ReasonInvalidSelector and ReasonInvalidField.
 const (
 	// ReasonBaseMissing means that the profile extends a profile that does not exist.
 	ReasonBaseMissing = "BaseMissing"
 	// ReasonCircular means that the profile extends itself, maybe through others.
 	ReasonCircular = "Circular"
+	// ReasonCommonCPUMissing means that the nodes of spec.commonCPU, of the profile or of a profile that it extends, have not had a CPU in common yet.
+	ReasonCommonCPUMissing = "CommonCPUMissing"
 )

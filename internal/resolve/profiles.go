@@ -134,6 +134,8 @@ func (r reader) readProfile(object *unstructured.Unstructured) (*liveProfile, er
 		if err != nil {
 			return &liveProfile{unreadable: fmt.Sprintf("%s '%s' may select the VMI and cannot be read: %v", object.GetKind(), object.GetName(), err)}, nil
 		}
+		// A file that no cluster has written has no status. Its profile fills what else it has.
+		p.CommonCPUMissing = p.CommonCPUMissing && !(r.ofFiles && object.Object["status"] == nil)
 		return &liveProfile{Profile: p, base: asBase(p), selectsNamespaces: p.NamespaceSelector != nil}, nil
 	})
 }

@@ -21,9 +21,10 @@ type reader struct {
 	// liveObjects is nil with files.
 	liveObjects client.Reader
 	memo        *Memo
+	ofFiles     bool
 }
 
-func (r Resolver) reader() reader { return reader{r.Cached, r.Live, r.Memo} }
+func (r Resolver) reader() reader { return reader{r.Cached, r.Live, r.Memo, r.OfFiles} }
 
 // readRevision returns a verified revision. It returns nil if the revision does not exist or contains another kind, and a *revision.Untrusted error if its
 // content does not have the digest in its name. The revision belongs to the cache: a VM may be pinned to a hundred, and copying them would cost more than

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/profile"
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,7 +38,7 @@ func NewDraft(namespace string, object *unstructured.Unstructured) (Draft, error
 	err := checkSize(object)
 	var snapshot instancetype.Snapshot
 	if err == nil {
-		snapshot, err = instancetype.Take(object.Object)
+		snapshot, err = takeSnapshot(object.Object)
 	}
 	if err != nil {
 		return Draft{}, fmt.Errorf("taking the snapshot of %s '%s': %w", object.GetKind(), object.GetName(), err)
@@ -56,6 +57,11 @@ func NewDraft(namespace string, object *unstructured.Unstructured) (Draft, error
 		}
 	}
 	return Draft{Namespace: namespace, Snapshot: snapshot, Labels: labels}, nil
+}
+
+// takeSnapshot returns the snapshot of a live object: of a profile with the CPU that its nodes have in common.
+func takeSnapshot(object map[string]any) (instancetype.Snapshot, error) {
+	return instancetype.Take(profile.WithCommonCPU(object))
 }
 
 // Object returns the ControllerRevision of a draft. It has no owner, because all VMs of an instancetype share it; the Collector deletes it. It does not share

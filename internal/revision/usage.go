@@ -195,7 +195,7 @@ func (l currentObjects) readCurrent(ctx context.Context, namespace string, objec
 	if err != nil {
 		return currentObject{}, fmt.Errorf("reading %s '%s': %w", object.GetKind(), object.GetName(), err)
 	}
-	snapshot, err := instancetype.Take(live.Object)
+	snapshot, err := takeSnapshot(live.Object)
 	known := currentObject{name: snapshot.Name}
 	if slices.Contains(instancetype.CatalogKinds(), live.GetKind()) {
 		if read := instancetype.ReadLifecycle(live, l.now); read.State != v1alpha1.LifecycleActive {

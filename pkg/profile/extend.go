@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -14,8 +15,8 @@ import (
 const maxErrors = 64
 
 // Closure returns the selected profiles and all profiles that they extend, each once. A VM pins these. Bases are looked up in all. The errors, at
-// metadata.labels, say that a base does not exist, that profiles extend each other in a circle, or that there are too many; the list then contains all other
-// profiles.
+// metadata.labels, say that a base does not exist, that profiles extend each other in a circle, that a profile has no common CPU yet, or that there are too
+// many; the list then contains all other profiles.
 func Closure(selected, all []*Profile) ([]*Profile, field.ErrorList) {
 	layers, errs := layersOf(sortByPriority(selected), all)
 	closure := profilesOf(layers)
@@ -47,6 +48,12 @@ func layersOf(selected, all []*Profile) (layers []layer, errs field.ErrorList) {
 				break
 			}
 			layers = append(layers, layer{Source{Profile: p, Base: e.Base}, e.Base.settings})
+		}
+	}
+	for _, p := range profilesOf(layers) {
+		if p.CommonCPUMissing {
+			errs = append(errs, field.Invalid(labelsPath, p.Name, p.String()+" has no CPU yet that its nodes have in common: its condition "+
+				v1alpha1.ConditionCommonCPU+" says why").WithOrigin("profile/common-cpu"))
 		}
 	}
 	return layers, errs

@@ -5,10 +5,16 @@ import (
 
 	"github.com/kilnvm/kiln/pkg/internal/filled"
 	"k8s.io/apimachinery/pkg/api/resource"
+	v1 "kubevirt.io/api/core/v1"
 )
 
 // fillVMI puts the setting into a VMI that has not set it, and reports whether it did.
 func (s *setting) fillVMI(v reflect.Value, log *filled.Log) bool {
+	if s.model != "" {
+		if cpu := v.Addr().Interface().(*v1.VirtualMachineInstance).Spec.Domain.CPU; cpu == nil || cpu.Model != s.model {
+			return false
+		}
+	}
 	existed := false
 	for i, step := range s.steps {
 		if v.Kind() == reflect.Pointer {

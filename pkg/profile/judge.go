@@ -29,6 +29,8 @@ type Verdict struct {
 	Errors field.ErrorList
 	// Missing are the bases that do not exist. Their values are not judged.
 	Missing []Missing
+	// WithoutCPU are the profile and its bases that have spec.commonCPU and no CPU yet.
+	WithoutCPU []*Profile
 	// Warnings name missing bases, and values that are legal only on other architectures than the cluster's default.
 	Warnings []string
 }
@@ -39,6 +41,11 @@ func Judge(p *Profile, all []*Profile, cluster config.Cluster) Verdict {
 	verdict := Verdict{Errors: found.errs, Missing: found.missing}
 	for _, missing := range found.missing {
 		verdict.Warnings = append(verdict.Warnings, missing.String())
+	}
+	for _, one := range append([]*Profile{p}, found.baseProfiles()...) {
+		if one.CommonCPUMissing {
+			verdict.WithoutCPU = append(verdict.WithoutCPU, one)
+		}
 	}
 	if len(found.errs) > 0 {
 		return verdict

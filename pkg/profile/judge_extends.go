@@ -65,6 +65,14 @@ func lineageOf(p *Profile, all []*Profile) *lineage {
 	return l
 }
 
+// baseProfiles returns the bases as profiles.
+func (l *lineage) baseProfiles() (bases []*Profile) {
+	for _, e := range l.bases {
+		bases = append(bases, e.Base)
+	}
+	return bases
+}
+
 func (l *lineage) addMissing(at *field.Path, e Extension) {
 	missing := Missing{Path: at, Kind: e.Kind, Name: e.Name}
 	if missing.Kind == v1alpha1.KindGuestProfile {

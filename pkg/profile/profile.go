@@ -27,6 +27,9 @@ type Profile struct {
 	Spec     v1alpha1.GuestProfileSpec
 	// NamespaceSelector is set only for a ClusterGuestProfile.
 	NamespaceSelector *metav1.LabelSelector
+	// CommonCPUMissing reports that the profile has spec.commonCPU, and its nodes have not had a CPU in common yet. VMIs that it selects are refused: a VM
+	// would be pinned to the profile without the CPU.
+	CommonCPUMissing bool
 
 	selector, namespaces labels.Selector
 	settings             []setting

@@ -122,10 +122,12 @@ func (r *reader) readSpec(raw json.RawMessage) {
 	r.checkMetadata()
 	template := r.profile.vmiWithMetadata()
 	r.decodeStrictly(spec.Template.Spec.Raw, &template.Spec, templatePath.Child("spec"))
+	r.checkCommonCPU(spec.CommonCPU, len(raw), template)
 	if len(r.errs) > 0 {
 		return
 	}
 	r.profile.settings, r.errs = compileTemplate(template, templatePath)
+	tieFeatures(r.profile.settings, template)
 }
 
 // vmiWithMetadata returns a VMI that has the labels and annotations of the template.

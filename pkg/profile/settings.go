@@ -31,6 +31,8 @@ type setting struct {
 	// device is set for what must exist before a preference gives devices their models. element is the path of the element that it is a part of.
 	device  bool
 	element string
+	// model is the CPU model that a VMI must have for the setting; empty for any.
+	model string
 	// The rest is for the compiler. written is the path with indices. direct and member are fields of a device itself, and a member of a choice among
 	// them.
 	written        string
