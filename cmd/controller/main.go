@@ -21,6 +21,7 @@ import (
 	"github.com/kilnvm/kiln/internal/kubevirt/guestcontroller"
 	"github.com/kilnvm/kiln/internal/kubevirt/installed"
 	"github.com/kilnvm/kiln/internal/lifecycle"
+	"github.com/kilnvm/kiln/internal/nodecpu"
 	"github.com/kilnvm/kiln/internal/policyreport"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
@@ -136,15 +137,16 @@ func runController(ctx context.Context, o options) error {
 		return err
 	}
 	conditions := engine.GetClient()
-	policyController := &guestpolicy.Controller{Client: conditions}
+	policyController, cpuLabels := &guestpolicy.Controller{Client: conditions}, nodecpu.FromKiln
 	if kubevirt {
-		policyController.Refusing = enforcement.RefusingNamespaces(o.enforcement)
+		policyController.Refusing, cpuLabels = enforcement.RefusingNamespaces(o.enforcement), nodecpu.FromKubeVirt
 	}
 	if err := errors.Join((&hostprofile.Controller{Client: conditions, Pods: o.guests.runtime == runtimePod}).Register(engine),
 		(&frontendprofile.Controller{Client: conditions}).Register(engine),
 		policyController.Register(engine),
 		(&guestpolicy.ExceptionController{Client: conditions, Events: engine.GetEventRecorder("kiln")}).Register(engine),
-		(&guestprofile.Controller{Client: conditions, Cached: engine.GetCache(), Configuration: engine.Configuration.Now}).Register(engine)); err != nil {
+		(&guestprofile.Controller{Client: conditions, Cached: engine.GetCache(), Configuration: engine.Configuration.Now, CPULabels: cpuLabels,
+			Now: time.Now}).Register(engine)); err != nil {
 		return err
 	}
 	if err := engine.Add(&revision.Collector{Cached: engine.GetCache(), Live: engine.Live, Grace: o.collect, Now: time.Now}); err != nil {

@@ -138,7 +138,7 @@ func TestShares(t *testing.T) {
 		own(t, "ours", "selector: {}, template: {spec: {terminationGracePeriodSeconds: 2}}"),
 		object[corev1.Namespace](t, "{metadata: {name: team}}"), object[corev1.Namespace](t, "{metadata: {name: shop}}"),
 		machineOf(t, vm, "team", "a"), machineOf(t, vm, "shop", "b"), machineOf(t, vm, "shop", "c"))
-	status := func() v1alpha1.GuestProfileStatus {
+	status := func() v1alpha1.ClusterGuestProfileStatus {
 		var p v1alpha1.ClusterGuestProfile
 		if err := c.Get(t.Context(), client.ObjectKey{Name: "everyone"}, &p); err != nil {
 			t.Fatal(err)

@@ -1,14 +1,16 @@
 // Package guestprofile writes the status of GuestProfiles and ClusterGuestProfiles: whether new VMIs that they select are admitted, which other profiles
-// conflict with them, and how many VMs they select.
+// conflict with them, how many VMs they select, and which CPU their nodes have in common.
 package guestprofile
 
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/nodecpu"
 	"github.com/kilnvm/kiln/pkg/config"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -27,20 +29,30 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 )
 
-// Controller writes the status of profiles. Only users read it: admission judges the profiles themselves. A request is a namespace, whose GuestProfiles are
-// judged together with the ClusterGuestProfiles. So only the profiles of one namespace at a time are decoded, and an edit costs only its own namespace. The
-// empty namespace stands for the ClusterGuestProfiles. The share of a namespace in their status is kept when the namespace is judged.
+// Controller writes the status of profiles. status.commonCPU fills new VMs. Only users read the rest: admission judges the profiles themselves. A request is a
+// namespace, whose GuestProfiles are judged together with the ClusterGuestProfiles. So only the profiles of one namespace at a time are decoded, and an edit
+// costs only its own namespace. The empty namespace stands for the ClusterGuestProfiles. The share of a namespace in their status is kept when the namespace is
+// judged.
 type Controller struct {
 	Client client.Client
 	// Cached reads untyped profiles, VMs, VMIs and the metadata of namespaces.
 	Cached client.Reader
 	// Configuration returns the configuration that profiles are judged by.
 	Configuration func() config.Cluster
+	// CPULabels are the labels of nodes by which spec.commonCPU finds a CPU.
+	CPULabels nodecpu.Source
+	Now       func() time.Time
 
 	memo   memo
 	shares map[string]share
-	// shared gets an event when the share of a namespace has changed; nil in tests.
+	// shared gets an event when the share of a namespace or a node has changed; nil in tests.
 	shared chan event.GenericEvent
+	// common are the CPUs that were found, by the UID of the profile.
+	common map[types.UID]commonCPU
+	// follow watches nodes; nil in tests, and when it has been called. followed reports the latter. nodes counts the changes of nodes then.
+	follow   func(context.Context) error
+	followed bool
+	nodes    atomic.Int64
 }
 
 // share is the part of the status of ClusterGuestProfiles that one namespace contributes.
@@ -78,6 +90,7 @@ func (c *Controller) Register(mgr ctrl.Manager) error {
 		build = build.Watches(object, enqueue, changed)
 	}
 	c.shared = make(chan event.GenericEvent, 1)
+	c.follow = func(ctx context.Context) error { return c.followNodes(ctx, mgr) }
 	again := handler.Funcs{GenericFunc: func(_ context.Context, _ event.GenericEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 		q.AddAfter(ofCluster, pause)
 	}}
@@ -167,6 +180,12 @@ func (c *Controller) writeStatus(ctx context.Context, one *judged) error {
 	for _, judgement := range one.status.Conditions {
 		meta.SetStatusCondition(&status.Conditions, judgement)
 	}
+	if cluster, is := now.(*v1alpha1.ClusterGuestProfile); is {
+		cluster.Status.CommonCPU = one.newCPU
+		if one.newCPU == nil {
+			meta.RemoveStatusCondition(&status.Conditions, v1alpha1.ConditionCommonCPU)
+		}
+	}
 	if err := condition.Write(ctx, c.Client, one.object, now); err != nil {
 		return fmt.Errorf("status of %s '%s': %w", one.kind, client.ObjectKeyFromObject(one.object), err)
 	}
@@ -176,7 +195,7 @@ func (c *Controller) writeStatus(ctx context.Context, one *judged) error {
 // statusOf returns the status of a GuestProfile or ClusterGuestProfile.
 func statusOf(object client.Object) *v1alpha1.GuestProfileStatus {
 	if cluster, is := object.(*v1alpha1.ClusterGuestProfile); is {
-		return &cluster.Status
+		return &cluster.Status.GuestProfileStatus
 	}
 	return &object.(*v1alpha1.GuestProfile).Status
 }

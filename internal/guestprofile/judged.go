@@ -30,6 +30,8 @@ type judged struct {
 	// parsed has no profile if the object cannot be read; its mistakes are the reasons.
 	parsed
 	status v1alpha1.GuestProfileStatus
+	// newCPU is the new status.commonCPU of a ClusterGuestProfile; nil without spec.commonCPU.
+	newCPU *v1alpha1.CommonCPUStatus
 }
 
 // listProfiles reads the profiles of a kind; of a namespace if the kind has one.
@@ -121,6 +123,7 @@ func (c *Controller) noteShare(namespace string, common share) {
 // small.
 func (c *Controller) judgeShared(ctx context.Context, shared []*judged) (ctrl.Result, error) {
 	if len(shared) == 0 {
+		c.common = nil
 		return ctrl.Result{}, nil
 	}
 	namespaces, err := c.listNamespaces(ctx)
@@ -133,6 +136,10 @@ func (c *Controller) judgeShared(ctx context.Context, shared []*judged) (ctrl.Re
 		}
 	}
 	maps.DeleteFunc(c.shares, func(namespace string, _ share) bool { return !slices.Contains(namespaces, namespace) })
+	again, err := c.findCommonCPUs(ctx, shared)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	conflicts, complete := profile.Conflicts(readableProfiles(shared), func(string) map[string]string { return nil })
 	for _, common := range c.shares {
 		complete = complete && common.complete
@@ -146,10 +153,13 @@ func (c *Controller) judgeShared(ctx context.Context, shared []*judged) (ctrl.Re
 			others = append(others, c.shares[namespace].conflicts[name]...)
 		}
 		others = others[:min(len(others), mostConflicts)]
-		one.status.Conditions = []metav1.Condition{c.memo.acceptedCondition(one, shared, cluster), one.conflictingCondition(others, complete)}
+		one.status.Conditions = append(one.status.Conditions, c.memo.acceptedCondition(one, shared, cluster), one.conflictingCondition(others, complete))
 		errs = append(errs, c.writeStatus(ctx, one))
+		if one.hasNewCPU() {
+			again = pause // then the profile is judged with the CPU
+		}
 	}
-	return ctrl.Result{RequeueAfter: refresh}, errors.Join(errs...)
+	return ctrl.Result{RequeueAfter: again}, errors.Join(errs...)
 }
 
 // countSelected counts the VMs of a namespace that each profile selects, and the VMIs without a VM.
@@ -211,6 +221,10 @@ func (j *judged) acceptedCondition(visible []*profile.Profile, cluster config.Cl
 	case len(verdict.Missing) > 0:
 		result.Status, result.Reason = metav1.ConditionFalse, v1alpha1.ReasonBaseMissing
 		result.Message = condition.WholeMessage(strings.Join(verdict.Warnings, "; "))
+	case len(verdict.WithoutCPU) > 0:
+		result.Status, result.Reason = metav1.ConditionFalse, v1alpha1.ReasonCommonCPUMissing
+		result.Message = condition.WholeMessage(fmt.Sprintf("%s has no CPU yet that its nodes have in common: its condition %s says why", verdict.WithoutCPU[0],
+			v1alpha1.ConditionCommonCPU))
 	}
 	return result
 }

@@ -34,11 +34,14 @@ const (
 	mostVerdicts, mostRemembered = 8192, 512
 )
 
-// parsed is one generation of a profile: the profile, or the mistakes for which it cannot be read.
+// parsed is one generation of a profile with one common CPU: the profile, or the mistakes for which it cannot be read.
 type parsed struct {
 	generation int64
-	profile    *profile.Profile
-	mistakes   field.ErrorList
+	// cpu is the profile.CommonCPUKey, commonCPU the spec.commonCPU.
+	cpu       string
+	commonCPU *v1alpha1.CommonCPU
+	profile   *profile.Profile
+	mistakes  field.ErrorList
 }
 
 // readProfile returns a profile without its new status.
@@ -56,16 +59,19 @@ func (m *memo) readProfile(kind string, from *unstructured.Unstructured) (*judge
 	if m.parsed == nil {
 		m.parsed, m.verdicts = lru.New(mostParsed), lru.New(mostVerdicts)
 	}
-	uid, generation := one.object.GetUID(), one.object.GetGeneration()
-	if known, found := m.parsed.Get(uid); uid != "" && found && known.(parsed).generation == generation {
+	uid, generation, cpu := one.object.GetUID(), one.object.GetGeneration(), profile.CommonCPUKey(from.Object)
+	if known, found := m.parsed.Get(uid); uid != "" && found && known.(parsed).generation == generation && known.(parsed).cpu == cpu {
 		one.parsed = known.(parsed)
 		return one, nil
 	}
-	raw, err := json.Marshal(from.Object)
+	raw, err := json.Marshal(profile.WithCommonCPU(from.Object))
 	if err != nil {
 		return nil, err
 	}
-	one.generation = generation
+	one.generation, one.cpu = generation, cpu
+	if cpu != "" {
+		one.commonCPU = readCommonCPU(from)
+	}
 	one.profile, one.mistakes = profile.Check("", raw)
 	if uid != "" { // tests have objects without
 		m.parsed.Add(uid, one.parsed)
@@ -73,9 +79,18 @@ func (m *memo) readProfile(kind string, from *unstructured.Unstructured) (*judge
 	return one, nil
 }
 
+// readCommonCPU returns spec.commonCPU of a profile. It is empty if it cannot be read, because the profile has mistakes then.
+func readCommonCPU(from *unstructured.Unstructured) *v1alpha1.CommonCPU {
+	read := &v1alpha1.CommonCPU{}
+	if given, found, err := unstructured.NestedMap(from.Object, "spec", "commonCPU"); found && err == nil {
+		_ = runtime.DefaultUnstructuredConverter.FromUnstructured(given, read)
+	}
+	return read
+}
+
 // contentKey returns a key for the content of a profile. ok is false for an object without a UID, as in tests.
 func (j *judged) contentKey() (key string, ok bool) {
-	return fmt.Sprintf("%s/%d", j.object.GetUID(), j.object.GetGeneration()), j.object.GetUID() != ""
+	return fmt.Sprintf("%s/%d/%s", j.object.GetUID(), j.object.GetGeneration(), j.cpu), j.object.GetUID() != ""
 }
 
 // acceptedCondition returns judged.acceptedCondition for a profile among others. It calls judged.acceptedCondition once for each generation of the profile and

@@ -53,6 +53,7 @@ var unseen = map[string]string{
 	"kiln-controller: patch pods in kiln-system":                                       remounted,
 	"kiln-controller: watch cdi.kubevirt.io datasources":                               unserved,
 	"kiln-controller: watch cdi.kubevirt.io datavolumes":                               unserved,
+	"kiln-controller: watch nodes":                                                     profiled,
 	"kiln-controller: watch snapshot.storage.k8s.io volumesnapshots":                   unserved,
 	"kiln-webhook: create authentication.k8s.io tokenreviews":                          asks,
 	"kiln-webhook: create authorization.k8s.io subjectaccessreviews":                   inferred,
