@@ -92,6 +92,13 @@ func CheckReportedCPU(c *v1alpha1.ReportedCPU) error {
 	return f.asError()
 }
 
+// CheckCPU returns an error for a recorded CPU that no boot can have written.
+func CheckCPU(c *CPU) error {
+	var f findings
+	checkCPU(c, &f)
+	return f.asError()
+}
+
 // compareCPUs returns what a guest notices of another CPU. Without a record of either there is nothing to compare.
 func compareCPUs(before, after *CPU) (changes []Change) {
 	if before == nil || after == nil {

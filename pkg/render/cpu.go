@@ -32,7 +32,7 @@ func freezeCPU(vmi *v1.VirtualMachineInstance, cpu *libvirtxml.DomainCPU, frozen
 	switch {
 	case before != nil:
 		made.FirstSeen, made.Verified = before.FirstSeen, before.Verified && record.DescribeCPUChange(before, &made) == ""
-	case frozen != nil && frozen.CPU == nil:
+	case frozen != nil && frozen.CPU == nil && frozen.SchemaVersion < cpuVersion: // ForgetCPU leaves a record of a later version
 		// A model of the spec was the guest's CPU at earlier boots as well.
 		made.FirstSeen = made.Requested == v1.CPUModeHostModel || made.Requested == v1.CPUModeHostPassthrough
 	}
@@ -48,6 +48,14 @@ func setCPU(r *record.Record, cpu *record.CPU) {
 
 // cpuVersion is the schemaVersion that added cpu.
 const cpuVersion = 2
+
+// ForgetCPU returns the record without its CPU: the next boot records the CPU that it finds. The schemaVersion tells such a record from a record that had no CPU
+// before, whose guest may have booted with another CPU than the CPU that is recorded next.
+func ForgetCPU(recorded *record.Record) *record.Record {
+	without := recorded.DeepCopy()
+	without.CPU, without.SchemaVersion = nil, max(without.SchemaVersion, cpuVersion)
+	return without
+}
 
 // VerifiesCPU reports whether libvirt may add or drop features when it starts a guest with the CPU of this frontend: the guest's CPU is recorded, and no boot
 // has shown yet that it runs as recorded.

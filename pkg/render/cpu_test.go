@@ -95,6 +95,36 @@ func TestFirstSeenCPU(t *testing.T) {
 	}
 }
 
+// TestForgottenCPU: a record without its CPU takes the CPU of the next boot, and keeps all else. The CPU is not marked as first seen, because the guest's
+// earlier CPU was known.
+func TestForgottenCPU(t *testing.T) {
+	t.Parallel()
+	o := newCPUOwner(t)
+	first := o.boot(nil).Record
+	forgotten := ForgetCPU(&first)
+	if err := record.Check(forgotten); err != nil || forgotten.CPU != nil || first.CPU == nil {
+		t.Fatalf("%v: %+v, and before %+v", err, forgotten.CPU, first.CPU)
+	}
+	o.host.CPUs = nil // a boot on a host whose libvirt reports no CPU changes nothing
+	unknown := o.boot(forgotten).Record
+	o.host.CPUs = map[string]v1alpha1.ReportedCPU{"amd64": {Model: "Skylake-Server", Vendor: "Intel", Features: []string{"md-clear"}}}
+	for _, frozen := range []*record.Record{forgotten, &unknown} {
+		made := o.boot(frozen).Record
+		if made.CPU == nil || made.CPU.Model != "Skylake-Server" || made.CPU.FirstSeen || made.CPU.Verified {
+			t.Errorf("%+v", made.CPU)
+		}
+		changes := record.Compare(first, made)
+		if len(changes) != 1 || changes[0].Part != record.PartCPU {
+			t.Errorf("more than the CPU changes: %+v", changes)
+		}
+	}
+	old := *forgotten
+	old.SchemaVersion = 0
+	if again := o.boot(ForgetCPU(&old)).Record.CPU; again == nil || again.FirstSeen {
+		t.Errorf("a record of an earlier version: %+v", again)
+	}
+}
+
 // TestOwnerChangesCPU: another model in the spec is another CPU, and so are features of the spec.
 func TestOwnerChangesCPU(t *testing.T) {
 	t.Parallel()
