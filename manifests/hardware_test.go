@@ -77,6 +77,8 @@ func hardwareWriters(t *testing.T, p plane) {
 		{"how often it ran", launcher, "n1", "bound", "status", `{"status": {"boots": 9}}`, "status.running only"},
 		{"that it ran", launcher, "n1", "bound", "status", `{"status": {"lastBoot": {"uid": "u1", "time": "2026-01-01T00:00:00Z"}}}`, "status.running only"},
 		{"of which VM it is", launcher, "n1", "bound", "status", `{"status": {"virtualMachineUID": "u2"}}`, "status.running only"},
+		{"which CPU nodes offer", launcher, "n1", "bound", "status", `{"status": {"conditions": [{"type": "CPUOffered", "status": "True", "reason": "EveryNodeOffers",
+			"message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}`, "status.running only"},
 		{"what libvirt runs", launcher, "n1", "running", "status", fmt.Sprintf(runs, "u1"), ""},
 		{"the same, outside of the cluster", launcher, "", "running", "status", fmt.Sprintf(runs, "u1"), ""},
 		{"what libvirt runs on another node", launcher, "n2", "running", "status", fmt.Sprintf(runs, "u1"), "own node"},

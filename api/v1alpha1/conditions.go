@@ -239,6 +239,20 @@ const (
 	ReasonUnreadable = "Unreadable"
 )
 
+// ConditionCPUOffered is on GuestHardware with a recorded CPU. It says whether the guest could start again with this CPU, also while it runs: features of CPUs
+// vanish with another kernel, microcode or image of a node. It is absent while no agent reports the CPUs of the nodes that the guest may start on.
+const ConditionCPUOffered = "CPUOffered"
+
+// Reasons of CPUOffered on GuestHardware.
+const (
+	// ReasonEveryNodeOffers means that each node that the guest may start on offers the recorded CPU.
+	ReasonEveryNodeOffers = "EveryNodeOffers"
+	// ReasonSomeNodesLack is a reason of True: some of these nodes lack the recorded CPU. The message names what one of them lacks.
+	ReasonSomeNodesLack = "SomeNodesLack"
+	// ReasonNoNodeOffers is the reason of False: the guest cannot start again. The message names what is missing on the node that lacks the fewest features.
+	ReasonNoNodeOffers = "NoNodeOffers"
+)
+
 // Reasons of Failure on VMs, and of events on them. Except ReasonFailedPin, ReasonWouldBeRefused and the reasons about hardware they are words of KubeVirt or
 // Kubernetes.
 const (

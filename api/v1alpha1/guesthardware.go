@@ -13,6 +13,7 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Machine",type=string,JSONPath=`.spec.hardware.machine`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.status.guest.nodeName`
+// +kubebuilder:printcolumn:name="CPU Offered",type=string,JSONPath=`.status.conditions[?(@.type=="CPUOffered")].status`
 // +kubebuilder:printcolumn:name="Boots",type=integer,JSONPath=`.status.boots`
 // +kubebuilder:printcolumn:name="Last Boot",type=date,JSONPath=`.status.lastBoot.time`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -45,6 +46,10 @@ type GuestHardwareStatus struct {
 	LastBoot *HardwareBoot `json:"lastBoot,omitempty"`
 	// running is the hardware that libvirt runs, as the guest's launcher reports it. Absent while no guest runs.
 	Running *HardwareRunning `json:"running,omitempty"`
+	// conditions are of type CPUOffered, which is False if no node offers the recorded CPU: the guest cannot start again.
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // HardwareUser is a guest and its node. The launcher of the node writes the hardware before it starts the guest.

@@ -22,6 +22,7 @@ import (
 	"github.com/kilnvm/kiln/internal/kubevirt/installed"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/nodecpu"
+	"github.com/kilnvm/kiln/internal/nodecpu/observer"
 	"github.com/kilnvm/kiln/internal/policyreport"
 	"github.com/kilnvm/kiln/internal/review"
 	"github.com/kilnvm/kiln/internal/revision"
@@ -133,7 +134,8 @@ func runController(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if err := command.Publish(slices.Concat(snapshots.Metrics(), guestcontroller.Metrics(), policyreport.Metrics(), []prometheus.Collector{counts})); err != nil {
+	published := slices.Concat(snapshots.Metrics(), guestcontroller.Metrics(), policyreport.Metrics(), observer.Metrics(), []prometheus.Collector{counts})
+	if err := command.Publish(published); err != nil {
 		return err
 	}
 	conditions := engine.GetClient()
@@ -143,6 +145,7 @@ func runController(ctx context.Context, o options) error {
 	}
 	if err := errors.Join((&hostprofile.Controller{Client: conditions, Pods: o.guests.runtime == runtimePod}).Register(engine),
 		(&frontendprofile.Controller{Client: conditions}).Register(engine),
+		(&observer.Controller{Client: conditions, Cached: engine.GetCache(), Source: cpuLabels, Now: time.Now}).Register(engine),
 		policyController.Register(engine),
 		(&guestpolicy.ExceptionController{Client: conditions, Events: engine.GetEventRecorder("kiln")}).Register(engine),
 		(&guestprofile.Controller{Client: conditions, Cached: engine.GetCache(), Configuration: engine.Configuration.Now, CPULabels: cpuLabels,

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/lru"
 	clone "kubevirt.io/api/clone/v1beta1"
 	v1 "kubevirt.io/api/core/v1"
 	snapshot "kubevirt.io/api/snapshot/v1beta1"
@@ -41,6 +42,8 @@ func Slim(object any) (any, error) {
 		slimClaim(of)
 	case *v1alpha1.GuestPod:
 		slimGuestPod(of)
+	case *v1alpha1.GuestHardware:
+		slimHardware(of)
 	case *snapshot.VirtualMachineSnapshotContent: // the VM in it is read from the API server when it is restored
 		slimContent(of)
 	case *v1.VirtualMachineInstancePreset:
@@ -73,8 +76,8 @@ func Slim(object any) (any, error) {
 // mostTemplates is how many dataVolumeTemplates of a VM a cache keeps. Admission refuses more.
 const mostTemplates = 64
 
-// slimVM keeps the run strategy, the matchers and the names of dataVolumeTemplates of the spec, and the metadata of the template, by which presets and
-// profiles select.
+// slimVM keeps the run strategy, the matchers and the names of dataVolumeTemplates of the spec, and of the template the metadata, by which presets and profiles
+// select, and what selects nodes.
 func slimVM(vm *v1.VirtualMachine) {
 	slimMeta(&vm.ObjectMeta)
 	spec := v1.VirtualMachineSpec{
@@ -87,20 +90,21 @@ func slimVM(vm *v1.VirtualMachine) {
 	}
 	if template := vm.Spec.Template; template != nil {
 		slimMeta(&template.ObjectMeta)
-		spec.Template = &v1.VirtualMachineInstanceTemplateSpec{ObjectMeta: template.ObjectMeta}
+		spec.Template = &v1.VirtualMachineInstanceTemplateSpec{ObjectMeta: template.ObjectMeta, Spec: keepPlacement(&template.Spec)}
 	}
 	vm.Spec = spec
 }
 
 // slimVMI keeps the fields of the status on which VMs, their hardware records and their starts depend. Of the spec it keeps the grace period,
-// which the owner may shorten, and the CPUs and memory, which metrics report.
+// which the owner may shorten, the CPUs and memory, which metrics report, and what selects nodes.
 func slimVMI(vmi *v1.VirtualMachineInstance) {
 	_, recorded := vmi.Annotations[v1alpha1.AnnotationFrontend]
 	if recorded {
 		vmi.Annotations[v1alpha1.AnnotationFrontend] = "" // some KiB: only whether the annotation exists is read
 	}
 	slimMeta(&vmi.ObjectMeta)
-	spec := v1.VirtualMachineInstanceSpec{TerminationGracePeriodSeconds: vmi.Spec.TerminationGracePeriodSeconds}
+	spec := keepPlacement(&vmi.Spec)
+	spec.TerminationGracePeriodSeconds = vmi.Spec.TerminationGracePeriodSeconds
 	if cpu := vmi.Spec.Domain.CPU; cpu != nil {
 		spec.Domain.CPU = &v1.CPU{Cores: cpu.Cores, Sockets: cpu.Sockets, Threads: cpu.Threads}
 	}
@@ -115,6 +119,67 @@ func slimVMI(vmi *v1.VirtualMachineInstance) {
 		LauncherContainerImageVersion: vmi.Status.LauncherContainerImageVersion, RuntimeUser: vmi.Status.RuntimeUser,
 		GuestOSInfo: vmi.Status.GuestOSInfo, VolumeStatus: keepTargets(vmi.Status.VolumeStatus, recorded),
 	}
+}
+
+// mostPlacement is how many bytes a cache keeps of what selects the nodes of a guest. A tenant may write a megabyte.
+const mostPlacement = 4 << 10
+
+// keepPlacement keeps what selects the nodes of a guest: whether they offer its CPU is judged from caches. If that is too large, it keeps only the architecture,
+// and the guest is judged by all nodes of the architecture.
+func keepPlacement(of *v1.VirtualMachineInstanceSpec) (kept v1.VirtualMachineInstanceSpec) {
+	kept.Architecture = of.Architecture
+	size := 0
+	for key, value := range of.NodeSelector {
+		size += len(key) + len(value)
+	}
+	for i := range of.Tolerations {
+		size += of.Tolerations[i].Size()
+	}
+	var required *corev1.NodeSelector
+	if of.Affinity != nil && of.Affinity.NodeAffinity != nil {
+		required = of.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	}
+	if required != nil {
+		size += required.Size()
+	}
+	if size > mostPlacement {
+		return kept
+	}
+	kept.NodeSelector, kept.Tolerations = of.NodeSelector, of.Tolerations
+	if required != nil {
+		kept.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}}
+	}
+	return kept
+}
+
+// sharedFeatures has lists of CPU features by their text. Most guests have the CPU of others, and the lists are the largest part of what a cache keeps of a
+// GuestHardware.
+var sharedFeatures = lru.New(1024)
+
+// slimHardware keeps the CPU of the record, by which nodes are judged, and the conditions.
+func slimHardware(of *v1alpha1.GuestHardware) {
+	slimMeta(&of.ObjectMeta)
+	of.Status = v1alpha1.GuestHardwareStatus{Conditions: of.Status.Conditions}
+	of.Spec.Identity = ""
+	if of.Spec.Hardware == nil {
+		return
+	}
+	cpu := of.Spec.Hardware.CPU
+	of.Spec.Hardware = &v1alpha1.HardwareRecord{CPU: cpu}
+	if cpu != nil {
+		cpu.Features, cpu.DisabledFeatures = shareFeatures(cpu.Features), nil
+	}
+}
+
+// shareFeatures returns an equal list that other objects of the cache have as well.
+func shareFeatures(features []string) []string {
+	key := strings.Join(features, ",")
+	shared, _ := sharedFeatures.Get(key)
+	if list, is := shared.([]string); is && slices.Equal(list, features) { // a name may contain the separator
+		return list
+	}
+	sharedFeatures.Add(key, features)
+	return features
 }
 
 // keepTargets keeps only the names and targets of volumes. They are read only if KubeVirt runs the guest with a record, which follows them.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/revision"
 	corev1 "k8s.io/api/core/v1"
@@ -161,5 +162,59 @@ func TestCachesNameOversizedObjects(t *testing.T) {
 	policy := of("GuestPolicy", 48_000)
 	if _, err := Slim(policy); err != nil || policy.Object["spec"] == nil {
 		t.Errorf("a policy loses its spec, and judges nothing: %v", err)
+	}
+}
+
+// TestCachesKeepPlacements: a cache keeps what selects the nodes of a guest, except a text without a bound, and the CPU of a GuestHardware, whose features equal
+// CPUs share.
+func TestCachesKeepPlacements(t *testing.T) {
+	guest := v1.VirtualMachineInstanceSpec{Architecture: "amd64", NodeSelector: map[string]string{"pool": "old"},
+		Tolerations: []corev1.Toleration{{Key: "gpu"}}, Hostname: "web", Affinity: &corev1.Affinity{PodAffinity: &corev1.PodAffinity{},
+			NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}}}}
+	want := guest.DeepCopy()
+	want.Hostname, want.Affinity.PodAffinity = "", nil
+	slimmed := func(spec v1.VirtualMachineInstanceSpec) v1.VirtualMachineInstanceSpec {
+		t.Helper()
+		vm := &v1.VirtualMachine{}
+		vm.Spec.Template = &v1.VirtualMachineInstanceTemplateSpec{Spec: spec}
+		_, first := Slim(vm)
+		vmi := &v1.VirtualMachineInstance{Spec: spec}
+		_, second := Slim(vmi)
+		if err := errors.Join(first, second); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(vm.Spec.Template.Spec, vmi.Spec); diff != "" {
+			t.Errorf("VM and VMI (-VM +VMI):\n%s", diff)
+		}
+		return vmi.Spec
+	}
+	if diff := cmp.Diff(*want, slimmed(guest)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for range 20 {
+		guest.Tolerations = append(guest.Tolerations, corev1.Toleration{Key: strings.Repeat("x", mostPlacement/10)})
+	}
+	if diff := cmp.Diff(v1.VirtualMachineInstanceSpec{Architecture: "amd64"}, slimmed(guest)); diff != "" {
+		t.Errorf("a large one (-want +got):\n%s", diff)
+	}
+
+	newHardware := func(features ...string) *v1alpha1.GuestHardware {
+		h := &v1alpha1.GuestHardware{ObjectMeta: bloated()}
+		h.Spec.Hardware = &v1alpha1.HardwareRecord{Machine: "q35", CPU: &v1alpha1.GuestCPU{Model: "EPYC", Features: features}}
+		h.Status.Boots, h.Status.Conditions = 3, []metav1.Condition{{Type: v1alpha1.ConditionCPUOffered}}
+		if _, err := Slim(h); err != nil {
+			t.Fatal(err)
+		}
+		if h.Spec.Hardware.Machine != "" || h.Status.Boots != 0 || len(h.Status.Conditions) != 1 || h.Spec.Hardware.CPU.Model != "EPYC" {
+			t.Errorf("%+v", h)
+		}
+		return h
+	}
+	a, b, forged := newHardware("avx", "sse2"), newHardware("avx", "sse2"), newHardware("avx,sse2")
+	if &a.Spec.Hardware.CPU.Features[0] != &b.Spec.Hardware.CPU.Features[0] {
+		t.Error("equal features are kept twice")
+	}
+	if len(forged.Spec.Hardware.CPU.Features) != 1 {
+		t.Errorf("a name with the separator becomes %q", forged.Spec.Hardware.CPU.Features)
 	}
 }

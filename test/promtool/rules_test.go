@@ -102,6 +102,8 @@ var healthy = map[string]string{
 	`kiln_virtualmachines_unpinned_oldest_timestamp_seconds{job="kiln-controller", pod="c1"}`:                                           `_x60 3600x30 _x90`,
 	`kiln_guest_policy_violations_total{job="kiln-webhook", policy="sizes", action="Deny"}`:                                             `0+5x180`,
 	`kiln_guest_policy_violations_total{job="kiln-webhook", policy="sizes", action="Failed"}`:                                           `0x180`,
+	`kiln_guest_cpus{job="kiln-controller", offered="somewhere"}`:                                                                       `7x180`,
+	`kiln_guest_cpus{job="kiln-controller", offered="nowhere"}`:                                                                         `0x60 1x5 0x115`,
 	`kiln_controllerrevisions{job="kiln-controller", state="used"}`:                                                                     `900x180`,
 	`kiln_controllerrevisions{job="kiln-controller", state="marked"}`:                                                                   `10x180`,
 	`kiln_virtualmachines{job="kiln-controller", status="Running"}`:                                                                     `500x180`,
@@ -136,6 +138,7 @@ var faults = map[string]map[string]string{
 	"KilnReconcileErrors":        {`controller_runtime_reconcile_errors_total{job="kiln-controller", controller="virtualmachine"}`: `0+30x180`},
 	"KilnVirtualMachineUnpinned": {`kiln_virtualmachines_unpinned_oldest_timestamp_seconds{job="kiln-controller", pod="c1"}`: `60x180`},
 	"KilnGuestPolicyFails":       {`kiln_guest_policy_violations_total{job="kiln-webhook", policy="sizes", action="Failed"}`: `0+1x180`},
+	"KilnGuestCPUNowhere":        {`kiln_guest_cpus{job="kiln-controller", offered="nowhere"}`: `0x60 1x120`},
 	"KilnRevisionsGrow":          {`kiln_controllerrevisions{job="kiln-controller", state="marked"}`: `9000x180`},
 	"KilnConfigurationUnreadable": {
 		`kiln_configuration_failures_total{job="kiln-webhook", namespace="kiln-system", pod="w1"}`: `0x90 1x90`,

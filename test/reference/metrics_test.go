@@ -16,6 +16,7 @@ import (
 	"github.com/kilnvm/kiln/internal/kubevirt/guestcontroller"
 	"github.com/kilnvm/kiln/internal/lifecycle"
 	"github.com/kilnvm/kiln/internal/node"
+	"github.com/kilnvm/kiln/internal/nodecpu/observer"
 	"github.com/kilnvm/kiln/internal/policyreport"
 	"github.com/kilnvm/kiln/internal/snapshots"
 	"github.com/kilnvm/kiln/internal/subresource"
@@ -46,7 +47,8 @@ func TestReference(t *testing.T) {
 		{"Webhook and API server of subresources", []prometheus.Collector{&certs.Served{}}},
 		{"Webhook", append(admission.Metrics(), guestpolicy.Violations)},
 		{"API server of subresources", []prometheus.Collector{subresource.NewStreams().Metric(), guestmetrics.NewGuests().Metric()}},
-		{"Controller", slices.Concat(snapshots.Metrics(), guestcontroller.Metrics(), policyreport.Metrics(), []prometheus.Collector{&lifecycle.Counts{}})},
+		{"Controller", slices.Concat(snapshots.Metrics(), guestcontroller.Metrics(), policyreport.Metrics(), observer.Metrics(),
+			[]prometheus.Collector{&lifecycle.Counts{}})},
 		{"`launcher node`", []prometheus.Collector{node.StraysEnded}},
 	} {
 		var rows []string

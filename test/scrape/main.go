@@ -166,7 +166,7 @@ func areCounted(ctx context.Context, on *cluster.Cluster) error {
 		}
 		text += answer
 	}
-	for _, want := range []string{`kiln_virtualmachineinstances{phase="Pending"} 1`, "kiln_virtualmachines_unpinned 1"} {
+	for _, want := range []string{`kiln_virtualmachineinstances{phase="Pending"} 1`, "kiln_virtualmachines_unpinned 1", `kiln_guest_cpus{offered="nowhere"} 0`} {
 		if !strings.Contains(text, want) {
 			return fmt.Errorf("no replica of the controller says '%s'", want)
 		}
