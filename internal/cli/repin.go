@@ -27,6 +27,8 @@ type repinRun struct{ cmdutil.Inputs }
 type repinOptions struct {
 	// keys are the keys of the annotation kilnvm.io/pins to renew; none means all.
 	keys []string
+	// cpu has the next boots record the CPU anew, in the place of pins.
+	cpu bool
 	// dryRun sends only the request with a dry run.
 	dryRun cmdutil.DryRun
 	// cluster is set when the command runs. The inputs have only a reader, and a patch needs a writer.
@@ -42,9 +44,11 @@ func repinCommand(s *cmdutil.Session) *cobra.Command {
 		Use:   "repin vm/NAME ...",
 		Short: "Pin VMs to the current revisions of instancetype, preference, presets, profiles and configuration",
 		Long: "Pin VMs to the current revisions of their instancetype, preference, presets, profiles and the cluster's configuration, and\n" +
-			"show the changes at their next start. A VM that is not repinned keeps the revisions with which it was created.",
+			"show the changes at their next start. A VM that is not repinned keeps the revisions with which it was created. With --cpu the\n" +
+			"pins stay, and the next start records the CPU anew: the CPU of host-model on its node.",
 		Example: "  kubectl kiln repin vm/web -n shop --dry-run\n" +
-			"  kubectl kiln repin vm/web --instancetype",
+			"  kubectl kiln repin vm/web --instancetype\n" +
+			"  kubectl kiln repin vm/web --cpu --dry-run",
 		Args: cobra.MinimumNArgs(1),
 	}
 	instancetype := cmd.Flags().Bool("instancetype", false, "pin only the instancetype")
@@ -53,6 +57,10 @@ func repinCommand(s *cmdutil.Session) *cobra.Command {
 	profiles := cmd.Flags().Bool("profiles", false, "pin only the GuestProfiles and ClusterGuestProfiles")
 	configuration := cmd.Flags().Bool("configuration", false, "pin only the configuration of the cluster")
 	var r repinOptions
+	cmd.Flags().BoolVar(&r.cpu, "cpu", false, "record the CPU anew at the next start, and pin nothing; needs the right to 'administer' guesthardwares")
+	for _, pin := range []string{"instancetype", "preference", "presets", "profiles", "configuration"} {
+		cmd.MarkFlagsMutuallyExclusive("cpu", pin)
+	}
 	cmdutil.AddDryRun(cmd, &r.dryRun)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, pin := range []struct {
@@ -137,6 +145,9 @@ func (o *repinRun) repinOne(ctx context.Context, in manifest.Inputs, r repinOpti
 	if err != nil {
 		return err
 	}
+	if r.cpu {
+		return o.repinCPU(ctx, before, r)
+	}
 	if err := repin.CheckReferences(before, r.keys); err != nil {
 		return err
 	}
@@ -167,6 +178,19 @@ func (o *repinRun) repinOne(ctx context.Context, in manifest.Inputs, r repinOpti
 		return err
 	}
 	answer.DryRun, answer.Difference = bool(r.dryRun), difference
+	return o.printRepinned(answer)
+}
+
+// repinCPU shows what the guest may notice of another CPU, and has its next boot record the CPU anew.
+func (o *repinRun) repinCPU(ctx context.Context, vm workbench.Reviewed, r repinOptions) error {
+	hardware, answer, err := repin.PlanCPU(ctx, &o.Bench, r.cluster, vm)
+	if err == nil && !r.dryRun {
+		err = repin.ForgetCPU(ctx, r.cluster, hardware)
+	}
+	if err != nil {
+		return err
+	}
+	answer.DryRun = bool(r.dryRun)
 	return o.printRepinned(answer)
 }
 
@@ -201,6 +225,9 @@ func (o *repinRun) printRepinned(r repin.Repinned) error {
 	o.printPin("presets", r.Presets)
 	o.printPin("profiles", r.Profiles)
 	o.printPin("configuration", r.Configuration)
+	if r.CPU != nil {
+		fmt.Fprintf(o.Out, "  cpu: %s -> the CPU of the node of the next boot\n", cmdutil.Printable(r.CPU.Before))
+	}
 	fmt.Fprint(o.Out, "at the next start: ")
 	guestcmd.WriteDifference(o.Out, r.Difference)
 	return nil

@@ -124,8 +124,8 @@ func slimVMI(vmi *v1.VirtualMachineInstance) {
 // mostPlacement is how many bytes a cache keeps of what selects the nodes of a guest. A tenant may write a megabyte.
 const mostPlacement = 4 << 10
 
-// keepPlacement keeps what selects the nodes of a guest: whether they offer its CPU is judged from caches. If that is too large, it keeps only the architecture,
-// and the guest is judged by all nodes of the architecture.
+// keepPlacement keeps what selects the nodes of a guest: whether they offer its CPU is judged from caches. If that is too large, it keeps only the
+// architecture, and the guest is judged by all nodes of the architecture.
 func keepPlacement(of *v1.VirtualMachineInstanceSpec) (kept v1.VirtualMachineInstanceSpec) {
 	kept.Architecture = of.Architecture
 	size := 0

@@ -165,8 +165,8 @@ func TestCachesNameOversizedObjects(t *testing.T) {
 	}
 }
 
-// TestCachesKeepPlacements: a cache keeps what selects the nodes of a guest, except a text without a bound, and the CPU of a GuestHardware, whose features equal
-// CPUs share.
+// TestCachesKeepPlacements: a cache keeps what selects the nodes of a guest, except a text without a bound, and the CPU of a GuestHardware, whose features
+// equal CPUs share.
 func TestCachesKeepPlacements(t *testing.T) {
 	guest := v1.VirtualMachineInstanceSpec{Architecture: "amd64", NodeSelector: map[string]string{"pool": "old"},
 		Tolerations: []corev1.Toleration{{Key: "gpu"}}, Hostname: "web", Affinity: &corev1.Affinity{PodAffinity: &corev1.PodAffinity{},

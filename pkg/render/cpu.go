@@ -49,8 +49,8 @@ func setCPU(r *record.Record, cpu *record.CPU) {
 // cpuVersion is the schemaVersion that added cpu.
 const cpuVersion = 2
 
-// ForgetCPU returns the record without its CPU: the next boot records the CPU that it finds. The schemaVersion tells such a record from a record that had no CPU
-// before, whose guest may have booted with another CPU than the CPU that is recorded next.
+// ForgetCPU returns the record without its CPU: the next boot records the CPU that it finds. The schemaVersion tells such a record from a record that had no
+// CPU before, whose guest may have booted with another CPU than the CPU that is recorded next.
 func ForgetCPU(recorded *record.Record) *record.Record {
 	without := recorded.DeepCopy()
 	without.CPU, without.SchemaVersion = nil, max(without.SchemaVersion, cpuVersion)
@@ -59,7 +59,9 @@ func ForgetCPU(recorded *record.Record) *record.Record {
 
 // VerifiesCPU reports whether libvirt may add or drop features when it starts a guest with the CPU of this frontend: the guest's CPU is recorded, and no boot
 // has shown yet that it runs as recorded.
-func VerifiesCPU(front *libvirtxml.Domain) bool { return front.CPU != nil && front.CPU.Check == checkPartial }
+func VerifiesCPU(front *libvirtxml.Domain) bool {
+	return front.CPU != nil && front.CPU.Check == checkPartial
+}
 
 // checkPartial is libvirt's check of a CPU that it may adapt at the start.
 const checkPartial = "partial"

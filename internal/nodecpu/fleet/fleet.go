@@ -53,8 +53,17 @@ func New(source nodecpu.Source, nodes []corev1.Node) *Fleet {
 	return f
 }
 
-// Reports reports whether any node offers a CPU that is known.
-func (f *Fleet) Reports() bool { return len(f.kinds) > 0 }
+// Nodes returns the names of the nodes that report what they offer, and of the others, sorted.
+func (f *Fleet) Nodes() (reports, silentOnes []string) {
+	for i := range f.nodes {
+		if f.offers[i] == silent {
+			silentOnes = append(silentOnes, f.nodes[i].Name)
+		} else {
+			reports = append(reports, f.nodes[i].Name)
+		}
+	}
+	return reports, silentOnes
+}
 
 // hashTexts returns a hash of lists. Nobody can make two lists with one hash, because the seed is random.
 func hashTexts(seed maphash.Seed, lists ...[]string) uint64 {
@@ -134,6 +143,31 @@ func (f *Fleet) Judge(recorded *record.CPU, pod *corev1.Pod) (j Judgement) {
 	}
 	j.Mitigations = lackedMitigations(offers, recorded)
 	return j
+}
+
+// Offered is what some nodes offer.
+type Offered struct {
+	// Nodes are names, sorted.
+	Nodes []string
+	nodecpu.Offer
+}
+
+// Offers returns what the nodes offer that a pod may be scheduled to. Nodes that report nothing are left out.
+func (f *Fleet) Offers(pod *corev1.Pod) (all []Offered) {
+	at := map[int]int{}
+	for _, i := range placeable.Candidates(pod, f.nodes) {
+		kind := f.offers[i]
+		if kind == silent {
+			continue
+		}
+		n, known := at[kind]
+		if !known {
+			n = len(all)
+			at[kind], all = n, append(all, Offered{Offer: f.kinds[kind]})
+		}
+		all[n].Nodes = append(all[n].Nodes, f.nodes[i].Name)
+	}
+	return all
 }
 
 // Summary is a Judgement without the names of all nodes.

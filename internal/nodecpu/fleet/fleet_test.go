@@ -38,7 +38,10 @@ func TestJudge(t *testing.T) {
 	for range 2 {
 		fleet := New(nodecpu.FromKubeVirt, nodes)
 		got := fleet.Judge(hostModel("hle", "sse2"), &corev1.Pod{})
-		if diff := cmp.Diff(want, got); diff != "" || got.Outlook() != Somewhere || !fleet.Reports() {
+		if reports, silent := fleet.Nodes(); !slices.Equal(reports, []string{"a", "b", "c"}) || !slices.Equal(silent, []string{"d"}) {
+			t.Errorf("%q report, %q do not", reports, silent)
+		}
+		if diff := cmp.Diff(want, got); diff != "" || got.Outlook() != Somewhere {
 			t.Errorf("%s (-want +got):\n%s", got.Outlook(), diff)
 		}
 		slices.Reverse(nodes)
@@ -50,7 +53,7 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s, want %s: %s", got.Outlook(), outlook, got.Describe())
 		}
 	}
-	if silent := New(nodecpu.FromKiln, nodes); silent.Reports() || silent.Judge(hostModel("sse2"), &corev1.Pod{}).Outlook() != Unreported {
+	if silent := New(nodecpu.FromKiln, nodes); silent.Judge(hostModel("sse2"), &corev1.Pod{}).Outlook() != Unreported {
 		t.Error("labels of another agent count")
 	}
 }
@@ -68,7 +71,8 @@ func TestNearest(t *testing.T) {
 // TestMitigations: a mitigation is named if every node that reports has it, and the guest may not see what a named model implies.
 func TestMitigations(t *testing.T) {
 	t.Parallel()
-	fleet := New(nodecpu.FromKubeVirt, []corev1.Node{newNode("a", "md-clear", "spec-ctrl", "ssbd", "avx2", "sse2"), newNode("b", "md-clear", "ssbd", "sse2"), newNode("c")})
+	fleet := New(nodecpu.FromKubeVirt, []corev1.Node{newNode("a", "md-clear", "spec-ctrl", "ssbd", "avx2", "sse2"), newNode("b", "md-clear", "ssbd", "sse2"),
+		newNode("c")})
 	if got := fleet.Judge(hostModel("sse2", "ssbd"), &corev1.Pod{}).Mitigations; !slices.Equal(got, []string{"md-clear"}) {
 		t.Errorf("lacks %q", got)
 	}

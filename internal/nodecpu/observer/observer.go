@@ -82,7 +82,7 @@ func changesCPU(e event.UpdateEvent) bool {
 	return !equality.Semantic.DeepEqual(cpuOf(was), cpuOf(is))
 }
 
-// cpuOf returns the recorded CPU; nil if there is none, or if no boot can have written it.
+// cpuOf returns the recorded CPU; nil without one, and for a CPU that no boot can have written.
 func cpuOf(hardware *v1alpha1.GuestHardware) *record.CPU {
 	if hardware.Spec.Hardware == nil || record.CheckCPU(hardware.Spec.Hardware.CPU) != nil {
 		return nil

@@ -136,8 +136,8 @@ func (c *cluster) relabel(name string, features ...string) {
 
 // TestFeatureVanishes: nodes lose TSX one after the other, and exactly the guests with TSX are named before they start again. A new record ends it.
 func TestFeatureVanishes(t *testing.T) {
-	c := newCluster(t, newNode("a", "hle", "rtm", "sse2"), newNode("b", "hle", "rtm", "sse2"), newHardware("tsx", "hle", "rtm", "sse2"), newHardware("web", "sse2"),
-		&v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "new"}})
+	c := newCluster(t, newNode("a", "hle", "rtm", "sse2"), newNode("b", "hle", "rtm", "sse2"), newHardware("tsx", "hle", "rtm", "sse2"),
+		newHardware("web", "sse2"), &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "new"}})
 	c.expect("all nodes offer all", "tsx True EveryNodeOffers, web True EveryNodeOffers", 2)
 	c.relabel("b", "sse2")
 	c.expect("a node lost a feature", "tsx True SomeNodesLack, web True EveryNodeOffers", 1)
@@ -178,7 +178,8 @@ func TestSelectedNodes(t *testing.T) {
 	old.Labels["pool"], arm.Labels[corev1.LabelArchStable] = "old", "arm64"
 	tainted := newNode("tainted", "sse2")
 	tainted.Spec.Taints = []corev1.Taint{{Key: "control-plane", Effect: corev1.TaintEffectNoSchedule}}
-	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "vm", Annotations: map[string]string{v1alpha1.AnnotationArchitecture: "amd64"}}}
+	vm := &v1.VirtualMachine{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "vm"}}
+	vm.Annotations = map[string]string{v1alpha1.AnnotationArchitecture: "amd64"}
 	vm.Spec.Template = &v1.VirtualMachineInstanceTemplateSpec{}
 	runs := vm.DeepCopy()
 	runs.Name = "runs"
@@ -252,8 +253,14 @@ func TestEvents(t *testing.T) {
 		}
 	}
 	for why, change := range map[string]func(*v1alpha1.GuestHardware) bool{
-		"boot": func(h *v1alpha1.GuestHardware) bool { h.Spec.Hardware.Machine, h.Status.Boots = "pc-q35-9.2", 2; return false },
-		"cpu":  func(h *v1alpha1.GuestHardware) bool { h.Spec.Hardware.CPU.Features = []string{"hle", "sse2"}; return true },
+		"boot": func(h *v1alpha1.GuestHardware) bool {
+			h.Spec.Hardware.Machine, h.Status.Boots = "pc-q35-9.2", 2
+			return false
+		},
+		"cpu": func(h *v1alpha1.GuestHardware) bool {
+			h.Spec.Hardware.CPU.Features = []string{"hle", "sse2"}
+			return true
+		},
 		"none": func(h *v1alpha1.GuestHardware) bool { h.Spec.Hardware = nil; return true },
 	} {
 		changed := hardware.DeepCopy()

@@ -146,14 +146,14 @@ func (d *Dump) NextGuests(n int) (page []Object) {
 // guestKinds are the kinds whose objects a dump decodes late.
 var guestKinds = []string{v1.VirtualMachineGroupVersionKind.Kind, v1.VirtualMachineInstanceGroupVersionKind.Kind}
 
-// keptKinds are the other kinds that are judged, or read when a VM is judged.
+// keptKinds are the other kinds that are judged, or read when a VM is judged or its CPU is checked.
 var keptKinds = map[string]bool{
 	instancetype.Kinds.Namespaced: true, instancetype.Kinds.Cluster: true, instancetype.PreferenceKinds.Namespaced: true,
 	instancetype.PreferenceKinds.Cluster: true, "VirtualMachineInstancePreset": true, "KubeVirt": true,
 	"DataSource": true, "DataVolume": true, "VolumeSnapshot": true, "PersistentVolumeClaim": true,
 	"ControllerRevision": true, "Namespace": true, "Deployment": true,
 	v1alpha1.KindGuestPolicy: true, v1alpha1.KindGuestProfile: true, v1alpha1.KindClusterGuestProfile: true, v1alpha1.KindFrontendProfile: true,
-	v1alpha1.KindGuestPolicyException: true,
+	v1alpha1.KindGuestPolicyException: true, "GuestHardware": true, "Node": true,
 }
 
 // keyKind matches the lines of a document, or of an item of a list, that name a kind.

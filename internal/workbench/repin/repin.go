@@ -1,4 +1,4 @@
-// Package repin pins a VM of a cluster to the current instancetype, preference, presets, profiles and configuration.
+// Package repin pins a VM of a cluster to the current instancetype, preference, presets, profiles and configuration, or has it boot with a current CPU.
 package repin
 
 import (
@@ -30,6 +30,8 @@ type Repinned struct {
 	Presets       *PinChange `json:"presets,omitempty"`
 	Profiles      *PinChange `json:"profiles,omitempty"`
 	Configuration *PinChange `json:"configuration,omitempty"`
+	// CPU has the model of the recorded CPU that the next boot records anew; nil if the CPU stays. After is empty, because the node of the boot decides.
+	CPU *PinChange `json:"cpu,omitempty"`
 	// Difference has the changes of the hardware at the next start.
 	Difference guestdiff.Difference `json:"difference"`
 }
