@@ -38,7 +38,7 @@ func captureCommand(s *cmdutil.Session) *cobra.Command {
 	cmd.Flags().StringVar(&c.domain, "domain", "", "file with the XML of the domain, or - for the standard input")
 	cmd.Flags().StringVar(&c.host, "host", "", "file with the HostCapabilities of the host that it runs on")
 	cmd.Flags().BoolVar(&c.kubevirt, "kubevirt", false,
-		"KubeVirt will run the VM: record only the machine type and the addresses of devices, also of hotplugged ones")
+		"KubeVirt will run the VM: record only the machine type, the CPU and the addresses of devices, also of hotplugged ones")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		running, err := workbench.ReadRunning(c.domain, o.In)
 		if err != nil {

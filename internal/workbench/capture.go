@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/domain/kubevirt"
+	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/render"
 	"libvirt.org/go/libvirtxml"
 )
@@ -60,11 +61,15 @@ func Capture(r Reviewed, running Running, host string) (*v1alpha1.GuestHardware,
 	return render.GuestHardware(r.Guest.Explicit, taken), nil
 }
 
-// CapturePlaces returns the hardware of a domain that KubeVirt runs and will run: the machine type and the addresses of the devices, also of hotplugged ones.
-// KubeVirt decides what else the guest sees, so nothing is compared with the VM's spec.
+// CapturePlaces returns the hardware of a domain that KubeVirt runs and will run: the machine type, the addresses of the devices, also of hotplugged ones, and
+// the CPU that libvirt made of host-model. KubeVirt decides what else the guest sees, so nothing is compared with the VM's spec.
 func CapturePlaces(r Reviewed, running Running) (*v1alpha1.GuestHardware, error) {
 	taken, err := kubevirt.Capture(running.raw, nil)
 	if err != nil {
+		return nil, err
+	}
+	render.CaptureCPU(taken, r.Guest.Explicit, running.domain)
+	if err := record.Check(taken); err != nil {
 		return nil, err
 	}
 	return render.GuestHardware(r.Guest.Explicit, *taken), nil

@@ -35,7 +35,7 @@ func ownedCPUFields(set Set, vmi *v1.VirtualMachineInstance) []ownedField {
 	if wanted.Model != nil {
 		// An empty model sets nothing, and maxSockets of 0 below neither: the value in the VMI is the cluster's default.
 		fields = append(fields, ownedField{field: "spec.domain.cpu.model", given: textOrNil(cpu.Model), wanted: *wanted.Model,
-			same: *wanted.Model == "" || cpu.Model == *wanted.Model})
+			same: *wanted.Model == "" || cpu.Model == *wanted.Model || isPinnedModel(*wanted.Model, cpu.Model)})
 	}
 	fields = append(fields, ownedSwitch("spec.domain.cpu.dedicatedCpuPlacement", &cpu.DedicatedCPUPlacement, wanted.DedicatedCPUPlacement)...)
 	fields = append(fields, ownedSwitch("spec.domain.cpu.isolateEmulatorThread", &cpu.IsolateEmulatorThread, wanted.IsolateEmulatorThread)...)
@@ -52,6 +52,12 @@ func ownedCPUFields(set Set, vmi *v1.VirtualMachineInstance) []ownedField {
 				cpu.MaxSockets == cappedSockets(*wanted.MaxSockets, topology, "")}) // the architecture may be filled after the instancetype
 	}
 	return fields
+}
+
+// isPinnedModel reports whether a VMI has a CPU model where the instancetype has host-model: beside KubeVirt, admission writes the recorded model into VMIs that
+// KubeVirt creates. A VM with a model of its own is refused by Conflicts.
+func isPinnedModel(wanted, given string) bool {
+	return wanted == v1.CPUModeHostModel && given != "" && given != v1.CPUModeHostModel && given != v1.CPUModeHostPassthrough
 }
 
 // podResource returns the owned field of a request or limit of the pod. In a VM the field conflicts with the instancetype. In a VMI it never conflicts (same is
@@ -99,7 +105,7 @@ func applyCPU(set Set, vmi *v1.VirtualMachineInstance, log *filled.Log) {
 	putValue(log, &cpu.Sockets, topology.Sockets)
 	putValue(log, &cpu.Cores, topology.Cores)
 	putValue(log, &cpu.Threads, topology.Threads)
-	if wanted.Model != nil && *wanted.Model != "" {
+	if wanted.Model != nil && *wanted.Model != "" && !isPinnedModel(*wanted.Model, cpu.Model) {
 		putValue(log, &cpu.Model, *wanted.Model)
 	}
 	if wanted.DedicatedCPUPlacement != nil {

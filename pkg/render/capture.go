@@ -33,6 +33,7 @@ func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorL
 	copyAliases(seen, fresh)
 	readIgnition(seen)
 	captured := abi.Freeze(seen, m.Defaults.Version)
+	CaptureCPU(&captured, m.VMI, seen)
 	// Where the spec leaves the identity open, the running guest's counts.
 	vmi = withIdentity(m.VMI, &captured)
 	again, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: &captured, Facts: Facts(m), Generation: identity.GenerationID(vmi)})
@@ -50,7 +51,9 @@ func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorL
 	if len(errs) > 0 && !ours {
 		errs = append(field.ErrorList{foreignDomainError()}, errs...)
 	}
-	return abi.Freeze(again, m.Defaults.Version), errs
+	taken := abi.Freeze(again, m.Defaults.Version)
+	setCPU(&taken, freezeCPU(vmi, again.CPU, &captured, nil))
+	return taken, errs
 }
 
 // GuestHardware returns a captured record as the object that the next boot of the VMI reads. It holds the seed of the VMI. Without a seed it applies to any VMI
@@ -116,8 +119,8 @@ func readIgnition(running *libvirtxml.Domain) {
 	}
 }
 
-// adoptSpecCPU replaces the running CPU by the spec's CPU if libvirt expanded the spec's at the start: host-model, host-passthrough, or
-// a model with the features that the host adds and lacks.
+// adoptSpecCPU replaces the running CPU by the CPU of the next boot if libvirt expanded the spec's at the start: host-passthrough, or a model with the features
+// that the host adds and lacks. With host-model the next boot has the captured CPU, with the features that the spec asks for.
 func adoptSpecCPU(running, spec *libvirtxml.Domain) {
 	if running.CPU == nil || spec.CPU == nil {
 		return

@@ -2,6 +2,7 @@ package render
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/identity"
+	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
@@ -124,18 +126,25 @@ func TestCaptureKeepsWhatRuns(t *testing.T) {
 		if running.QEMUCommandline != nil {
 			m.VMI.Annotations = map[string]string{v1.IgnitionAnnotation: "{}"}
 		}
-		record, errs := Capture(m, running)
+		taken, errs := Capture(m, running)
 		if len(errs) > 0 {
 			t.Fatalf("%s: %v", why, errs)
 		}
-		m.Frozen = &record
-		identity.Recall(m.VMI, &record)
+		if c := taken.CPU; c == nil || c.Requested != "host-model" || c.Model != "Skylake" || !slices.Equal(c.Features, []string{"vmx"}) || c.Verified ||
+			c.Topology.Cores != 2 || taken.SchemaVersion != 2 {
+			t.Errorf("%s: the CPU is %+v, of a record of version %d", why, c, taken.SchemaVersion)
+		}
+		m.Frozen = &taken
+		identity.Recall(m.VMI, &taken)
 		next, errs := Domain(m)
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
-		if next.Record.Digest != record.Digest {
+		if next.Record.Digest != taken.Digest {
 			t.Errorf("%s: the next boot has another digest than was captured", why)
+		}
+		if cpu := next.Frontend.CPU; cpu.Mode != "custom" || cpu.Model.Value != "Skylake" || cpu.Check != "partial" || cmp.Diff(taken.CPU, next.Record.CPU) != "" {
+			t.Errorf("%s: the next boot has the CPU %+v, and records %+v", why, cpu, next.Record.CPU)
 		}
 		got, want := map[string]string{}, map[string]string{}
 		for _, d := range abi.Devices(next.Frontend) {
@@ -198,6 +207,43 @@ func TestCaptureRefusesWhatDoesNotMatch(t *testing.T) {
 		}
 		if !found {
 			t.Errorf("%s: want an error at %s, got %v", test.why, test.path, errs)
+		}
+	}
+}
+
+// TestCaptureCPU: the CPU of a running domain is what libvirt made of host-model. It is verified if libvirt has compared all its features.
+func TestCaptureCPU(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		why, model, cpu string
+		active          bool
+		want            *record.CPU
+	}{
+		{"a running guest", "host-model", `<cpu mode="custom" match="exact" check="full"><model>EPYC</model><vendor>AMD</vendor>` +
+			`<topology sockets="2" cores="3" threads="1"/><feature policy="require" name="svm"/><feature policy="disable" name="monitor"/></cpu>`, true,
+			&record.CPU{Requested: "host-model", Model: "EPYC", Vendor: "AMD", Features: []string{"svm"}, DisabledFeatures: []string{"monitor"}, Verified: true,
+				Topology: record.Topology{Sockets: 2, Cores: 3, Threads: 1}}},
+		{"no topology", "host-model", `<cpu mode="custom" check="full"><model>EPYC</model></cpu>`, true,
+			&record.CPU{Requested: "host-model", Model: "EPYC", Verified: true, Topology: record.Topology{Sockets: 6, Cores: 1, Threads: 1}}},
+		{"features that libvirt has not compared", "host-model", `<cpu mode="custom" check="partial"><model>EPYC</model></cpu>`, true,
+			&record.CPU{Requested: "host-model", Model: "EPYC", Topology: record.Topology{Sockets: 6, Cores: 1, Threads: 1}}},
+		{"a domain that does not run", "host-model", `<cpu mode="custom" check="full"><model>EPYC</model></cpu>`, false,
+			&record.CPU{Requested: "host-model", Model: "EPYC", Topology: record.Topology{Sockets: 6, Cores: 1, Threads: 1}}},
+		{"a domain that has not run", "host-model", `<cpu mode="host-model"/>`, false, nil},
+		{"the host's CPU", "host-passthrough", `<cpu mode="host-passthrough"/>`, true, nil},
+		{"a model of the owner", "EPYC", `<cpu mode="custom" check="full"><model>EPYC</model></cpu>`, true, nil},
+		{"no CPU", "host-model", "", true, nil},
+	} {
+		var running libvirtxml.Domain
+		id := map[bool]string{true: ` id="4"`}[test.active]
+		if err := running.Unmarshal(`<domain type="kvm"` + id + `><vcpu>6</vcpu>` + test.cpu + `</domain>`); err != nil {
+			t.Fatal(err)
+		}
+		vmi, taken := &v1.VirtualMachineInstance{}, record.Record{}
+		vmi.Spec.Domain.CPU = &v1.CPU{Model: test.model}
+		CaptureCPU(&taken, vmi, &running)
+		if diff := cmp.Diff(test.want, taken.CPU); diff != "" || (taken.SchemaVersion == 2) != (test.want != nil) {
+			t.Errorf("%s: version %d (-want +got):\n%s", test.why, taken.SchemaVersion, diff)
 		}
 	}
 }

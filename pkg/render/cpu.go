@@ -39,6 +39,24 @@ func freezeCPU(vmi *v1.VirtualMachineInstance, cpu *libvirtxml.DomainCPU, frozen
 	return &made
 }
 
+// CaptureCPU adds the CPU of a running domain to its record, for a VMI with host-model: the CPU that libvirt made of it at the start. A domain that does not run
+// has none yet. libvirt writes the features that the model does not have, and those that the CPU lacks.
+func CaptureCPU(captured *record.Record, vmi *v1.VirtualMachineInstance, running *libvirtxml.Domain) {
+	spec, cpu := vmi.Spec.Domain.CPU, running.CPU
+	if spec == nil || spec.Model != v1.CPUModeHostModel || cpu == nil || cpu.Mode != "custom" || cpu.Model == nil || cpu.Model.Value == "" {
+		return
+	}
+	seen := abi.ReadCPU(cpu)
+	if cpu.Topology == nil {
+		seen.Topology = record.Topology{Sockets: 1, Cores: 1, Threads: 1}
+		if running.VCPU != nil { // libvirt makes each vCPU a socket
+			seen.Topology.Sockets = max(running.VCPU.Value, 1)
+		}
+	}
+	seen.Requested, seen.Verified = spec.Model, running.ID != nil && cpu.Check == "full"
+	setCPU(captured, &seen)
+}
+
 // setCPU sets the CPU of a record, and raises its schemaVersion to the version that has CPUs.
 func setCPU(r *record.Record, cpu *record.CPU) {
 	if r.CPU = cpu; cpu != nil {

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/frontend"
 	"github.com/kilnvm/kiln/pkg/domain/kubevirt"
@@ -16,13 +17,40 @@ import (
 // The machine is copied from the earlier record, because KubeVirt's libvirt decides which version an alias means. Errors name the fields of a VMI that Kiln
 // cannot render.
 func KubeVirt(vmi *v1.VirtualMachineInstance, earlier *record.Record) (record.Record, field.ErrorList) {
-	made, errs := FromFacts(Machine{VMI: vmi, Defaults: config.Default().Frontend, Frozen: earlier}, frontend.Facts{})
+	return KubeVirtOn(vmi, earlier, nil)
+}
+
+// KubeVirtOn is KubeVirt with the CPU of the node on which the guest booted, nil if it is not known. The hook does not know the node: a CPU that is not recorded
+// yet is libvirt's choice.
+func KubeVirtOn(vmi *v1.VirtualMachineInstance, earlier *record.Record, node *v1alpha1.ReportedCPU) (record.Record, field.ErrorList) {
+	if earlier != nil {
+		vmi = kubevirt.UnpinCPU(vmi, earlier.CPU)
+	}
+	made, errs := FromFacts(Machine{VMI: vmi, Defaults: config.Default().Frontend, Frozen: earlier}, frontend.Facts{CPU: node})
 	made.Record.Machine = ""
-	if earlier != nil && len(errs) == 0 {
-		made.Record.Machine = earlier.Machine
+	if len(errs) > 0 {
+		return made.Record, errs
+	}
+	var before *record.CPU
+	if earlier != nil {
+		before, made.Record.Machine = earlier.CPU, earlier.Machine
 		keepPCIAddresses(made.Record.Devices, earlier.Devices, kubevirt.Chosen(vmi))
 	}
-	return made.Record, errs
+	made.Record.CPU = withoutWidth(made.Record.CPU, before)
+	return made.Record, nil
+}
+
+// withoutWidth returns a CPU with the width of physical addresses that was recorded. KubeVirt's guests have the default, unless Kiln's hook puts a width back.
+func withoutWidth(made, before *record.CPU) *record.CPU {
+	if made == nil || before == nil && made.PhysicalBits == 0 || before != nil && made.PhysicalBits == before.PhysicalBits {
+		return made
+	}
+	out := *made
+	if out.PhysicalBits = 0; before != nil {
+		out.PhysicalBits = before.PhysicalBits
+		out.Verified = before.Verified && record.DescribeCPUChange(before, &out) == ""
+	}
+	return &out
 }
 
 // keepPCIAddresses gives devices the PCI addresses that they had, even if Kiln assigns none to their model: libvirt puts conventional devices behind a bridge,

@@ -52,6 +52,7 @@ var unseen = map[string]string{
 	"kiln-controller: watch kubevirt.io kubevirts":                                     configured,
 	"kiln-launcher: watch kubevirt.io kubevirts":                                       configured,
 	"kiln-controller: get apps deployments virt-controller":                            "asked where a KubeVirt object exists",
+	"kiln-controller: get nodes":                                                       "read where KubeVirt runs guests; test/beside has such guests",
 	"kiln-webhook: get apps deployments virt-controller":                               "asked where a KubeVirt object exists",
 	"kiln-controller: patch events.k8s.io events":                                      repeated,
 	"kiln-launcher: patch events.k8s.io events":                                        repeated,

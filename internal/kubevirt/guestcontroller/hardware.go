@@ -27,7 +27,8 @@ import (
 )
 
 // hardwareReconciler records the hardware of guests whose VMI has annotation kilnvm.io/frontend. The hook in the guest's pod has no credentials, so it cannot
-// report that hardware: render.KubeVirt computes it here again from the VMI and its record. Other guests of KubeVirt have no GuestHardware.
+// report that hardware: render.KubeVirt computes it here again from the VMI and its record. Of guests without the hook it records only the CPU, if their VM asks
+// for a record. Other guests of KubeVirt have no GuestHardware.
 type hardwareReconciler struct {
 	// client reads from the cache, which contains no specs, and only the key of the annotation. live reads everything from the API server.
 	client, live client.Client
@@ -49,8 +50,11 @@ func (r *hardwareReconciler) Reconcile(ctx context.Context, request ctrl.Request
 		r.recordedDevices.Delete(key)
 		return ctrl.Result{}, r.deleteOrphanedHardware(ctx, key)
 	}
-	if _, found := cached.Annotations[v1alpha1.AnnotationFrontend]; !found {
-		return ctrl.Result{}, nil
+	_, hooked := cached.Annotations[v1alpha1.AnnotationFrontend]
+	if !hooked {
+		if asks, err := r.asksForRecord(ctx, cached); err != nil || !asks {
+			return ctrl.Result{}, err
+		}
 	}
 	if r.namespaces != nil {
 		if judged, err := r.namespaces.JudgesNamed(ctx, r.client, r.live, key.Namespace); err != nil || !judged {
@@ -62,7 +66,11 @@ func (r *hardwareReconciler) Reconcile(ctx context.Context, request ctrl.Request
 	if seen, ok := r.recordedDevices.Load(key); ok && seen == now {
 		return ctrl.Result{}, nil
 	}
-	err = r.recordHardware(ctx, key, cached.UID)
+	if hooked {
+		err = r.recordHardware(ctx, key, cached.UID)
+	} else {
+		err = r.recordOnlyCPU(ctx, key, cached.UID)
+	}
 	switch {
 	case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
 		return ctrl.Result{RequeueAfter: conflictRetry}, nil
@@ -87,9 +95,13 @@ func (r *hardwareReconciler) recordHardware(ctx context.Context, key types.Names
 		return err
 	}
 	if ownership.GuestOf(vm).Ownership(hardware) == ownership.Own && hardware.Status.Guest != nil && hardware.Status.Guest.UID == uid {
-		return r.recordHotplug(ctx, vm, vmi, hardware)
+		return r.recordLater(ctx, guest{vm, vmi, hardware}, earlier)
 	}
-	made, errs := render.KubeVirt(vmi, earlier)
+	node, err := r.readNodeCPU(ctx, vmi, earlier)
+	if err != nil {
+		return err
+	}
+	made, errs := render.KubeVirtOn(vmi, earlier, node)
 	if len(errs) > 0 {
 		r.reportNotRecorded(vm, errs)
 		return nil
@@ -106,23 +118,26 @@ func (r *hardwareReconciler) reportNotRecorded(vm *v1.VirtualMachine, errs field
 		condition.Note("the hardware of the guest is not recorded: "+errs.ToAggregate().Error()))
 }
 
-// recordHotplug adds to the record the devices that were plugged in since it was written, and removes the unplugged ones. It continues from the stored record,
-// which an administrator may have captured. If it is not certain what libvirt did, the record stays: the next boot has a place for each device.
-func (r *hardwareReconciler) recordHotplug(
-	ctx context.Context, vm *v1.VirtualMachine, vmi *v1.VirtualMachineInstance, hardware *v1alpha1.GuestHardware,
-) error {
-	if hardware.Spec.Hardware == nil {
+// recordLater adds to the record the devices that were plugged in since it was written, and removes the unplugged ones. It adds the CPU when the node of the guest
+// is known. It continues from the stored record, which an administrator may have captured. If it is not certain what libvirt did, the devices of the record stay:
+// the next boot has a place for each device.
+func (r *hardwareReconciler) recordLater(ctx context.Context, of guest, earlier *record.Record) error {
+	stored := of.hardware.Spec.Hardware
+	if stored == nil {
 		return nil
 	}
-	made, certain, errs := render.KubeVirtPlugged(vmi, hardware.Spec.Hardware)
-	switch {
-	case len(errs) > 0:
-		r.reportNotRecorded(vm, errs)
-		return nil
-	case !certain || equality.Semantic.DeepEqual(made, hardware.Spec.Hardware):
+	made, certain, errs := render.KubeVirtPlugged(of.vmi, stored)
+	if len(errs) > 0 {
+		r.reportNotRecorded(of.vm, errs)
 		return nil
 	}
-	return r.replaceRecord(ctx, hardware, made)
+	if !certain {
+		made = stored.DeepCopy()
+	}
+	if err := r.addCPU(ctx, of, earlier, made); err != nil || equality.Semantic.DeepEqual(made, stored) {
+		return err
+	}
+	return r.replaceRecord(ctx, of.hardware, made)
 }
 
 // replaceRecord replaces the record of a GuestHardware. It fails with a conflict if the GuestHardware has changed since it was read.
@@ -210,10 +225,13 @@ func (r *hardwareReconciler) deleteHardware(ctx context.Context, hardware *v1alp
 	return nil
 }
 
-// deviceSummary identifies a cached VMI and the disks and interfaces that, by its status, its domain has.
+// deviceSummary identifies a cached VMI, whether its guest runs, and the disks and interfaces that, by its status, its domain has.
 func deviceSummary(vmi *v1.VirtualMachineInstance) string {
 	var out strings.Builder
 	out.WriteString(string(vmi.UID))
+	if vmi.Status.Phase == v1.Running {
+		out.WriteString(" on " + vmi.Status.NodeName)
+	}
 	for i := range vmi.Status.VolumeStatus {
 		fmt.Fprintf(&out, " %s=%s", vmi.Status.VolumeStatus[i].Name, vmi.Status.VolumeStatus[i].Target)
 	}

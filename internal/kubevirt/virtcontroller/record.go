@@ -9,6 +9,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/record"
 	v1 "kubevirt.io/api/core/v1"
 )
 
@@ -27,7 +28,8 @@ type sidecar struct {
 }
 
 // addRecord gives a VMI that KubeVirt creates for a VM the record of the VM, and the hook. The map of the VMI's annotations must not be shared. A record in
-// the template is never used. If there is no record, the hook makes the first one if the VM asks for it; otherwise the VMI gets neither record nor hook.
+// the template is never used. If there is no record, the hook makes the first one if the VM asks for it; otherwise the VMI gets neither record nor hook. A record
+// that was made without the hook counts as none.
 func (c Completer) addRecord(
 	ctx context.Context, resolver resolve.Resolver, vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, gates config.Gates,
 ) error {
@@ -39,15 +41,15 @@ func (c Completer) addRecord(
 	if err != nil {
 		return err
 	}
-	text := ""
+	text, asks := "", vm.Annotations[v1alpha1.AnnotationFrontend] == v1alpha1.FrontendNew
 	switch {
-	case hardware != nil:
+	case hardware != nil && (asks || !hasOnlyCPU(hardware)):
 		raw, err := json.Marshal(hardware)
 		if err != nil {
 			return err
 		}
 		text = string(raw)
-	case vm.Annotations[v1alpha1.AnnotationFrontend] == v1alpha1.FrontendNew:
+	case asks:
 		text = v1alpha1.FrontendNew
 	default:
 		return nil
@@ -62,6 +64,11 @@ func (c Completer) addRecord(
 	}
 	vmi.Annotations[v1alpha1.AnnotationFrontend], vmi.Annotations[sidecars] = text, list
 	return nil
+}
+
+// hasOnlyCPU reports whether a record was made without the hook, from the labels of a node: no boot has written it, and it does not say where devices are.
+func hasOnlyCPU(hardware *record.Record) bool {
+	return hardware.CPU != nil && hardware.Digest == "" && len(hardware.Devices) == 0
 }
 
 // appendSidecar appends Kiln's hook to a list of sidecars that does not contain it. Other entries stay as they are.

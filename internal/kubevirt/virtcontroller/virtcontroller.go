@@ -14,6 +14,7 @@ import (
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/domain/kubevirt"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -85,8 +86,9 @@ func (Completer) CheckExpansion(owner *v1.VirtualMachine, errs field.ErrorList) 
 		owner.Name, errs[differs])
 }
 
-// PlaceDevices gives an explicit VMI the recorded PCI addresses, unless the VMI asks for Kiln's hook. Without a VM it does nothing. A record that is wrong is
-// a warning and never a reason to refuse the VMI. It returns an error if the record cannot be read: KubeVirt tries again.
+// PlaceDevices gives an explicit VMI the recorded CPU and PCI addresses. If the VMI asks for Kiln's hook, the hook restores the addresses, and the fields of the
+// CPU only select nodes. Without a VM it does nothing. A record that is wrong is a warning and never a reason to refuse the VMI. It returns an error if the
+// record cannot be read: KubeVirt tries again.
 func (Completer) PlaceDevices(
 	ctx context.Context, resolver resolve.Resolver, owner *v1.VirtualMachine, explicit *v1.VirtualMachineInstance,
 ) (warnings []string, err error) {
@@ -94,8 +96,14 @@ func (Completer) PlaceDevices(
 		return nil, nil
 	}
 	defer nameRecorded(explicit, owner)
-	_, hooked := explicit.Annotations[v1alpha1.AnnotationFrontend]
-	if hooked || explicit.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
+	frozen, hooked, err := kubevirt.Recorded(explicit)
+	if hooked {
+		if frozen != nil && err == nil { // the hook reports a wrong record
+			kubevirt.PinCPU(explicit, frozen.CPU, true)
+		}
+		return nil, nil
+	}
+	if explicit.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
 		return nil, nil
 	}
 	hardware, err := resolver.Hardware(ctx, owner)
@@ -106,5 +114,6 @@ func (Completer) PlaceDevices(
 		return nil, err
 	}
 	KeepAddresses(explicit, hardware)
+	kubevirt.PinCPU(explicit, hardware.CPU, false)
 	return nil, nil
 }

@@ -1,5 +1,5 @@
-// Package kubevirt puts recorded hardware back into a domain that KubeVirt's virt-launcher is about to define. Devices are matched by their alias, ua-NAME, and
-// by their kind if KubeVirt gives none.
+// Package kubevirt puts recorded hardware back into a domain that KubeVirt's virt-launcher is about to define, and a recorded CPU into the VMI that KubeVirt
+// creates. Devices are matched by their alias, ua-NAME, and by their kind if KubeVirt gives none.
 //
 // Virt-launcher defines a domain up to three times (KubeVirt: docs/pci-topology.md): with placeholder interfaces, without them, and with more root ports.
 // Each time it reads back what libvirt has placed, in types that know fewer fields than libvirt. So PutBack has no memory: it says the same each time.
@@ -50,8 +50,8 @@ func Recorded(vmi *v1.VirtualMachineInstance) (frozen *record.Record, asked bool
 	return out, true, nil
 }
 
-// PutBack returns the XML of a domain in which each device of the record is at its recorded address, and the machine has its recorded version. The domain has
-// all recorded root ports, even those without a device, and those that KubeVirt has added. A device that is not in the record keeps its address. It loses the
+// PutBack returns the XML of a domain in which each device of the record is at its recorded address, and the machine has its recorded version. A guest with
+// host-model has its recorded CPU. The domain has all recorded root ports, even those without a device, and those that KubeVirt has added. A device that is not in the record keeps its address. It loses the
 // address if a recorded device or port has that place: libvirt then assigns another. A pciAddress in the VMI comes before the record. The firmware boots the
 // recorded disk, unless a device has a boot order.
 //
@@ -71,6 +71,7 @@ func PutBack(xml []byte, vmi *v1.VirtualMachineInstance, frozen *record.Record) 
 	}
 	g := &guest{root: root, list: root.SelectElement("devices"), vmi: vmi, frozen: frozen}
 	g.restoreMachine()
+	g.restoreCPU()
 	g.findDevices()
 	g.addControllers()
 	g.placeDrives()
