@@ -37,7 +37,8 @@ func TestClone(t *testing.T) {
 	}
 	was, is := testHardware().Spec.Hardware, hardware.Spec.Hardware
 	if hardware.Spec.Identity != two.Annotations[v1alpha1.AnnotationIdentity] || is.UUID == was.UUID || is.Serial != "two" ||
-		is.MACs["lan"] != "02:00:00:00:00:07" || !cmp.Equal(is.Devices, was.Devices) || is.Machine != was.Machine {
+		is.MACs["lan"] != "02:00:00:00:00:07" || !cmp.Equal(is.Devices, was.Devices) || is.Machine != was.Machine ||
+		!cmp.Equal(is.CPU, was.CPU) || is.SchemaVersion != was.SchemaVersion {
 		t.Errorf("%+v", hardware.Spec)
 	}
 	if c.vm("web").Status.SnapshotInProgress != nil || len(c.vm("web").Finalizers) > 0 {

@@ -25,6 +25,8 @@ func TestHardware(t *testing.T) {
 	whole := &v1alpha1.HardwareRecord{
 		Defaults: "1", Machine: "pc-q35-7.2", Video: "bochs", USB: "piix3-uhci", FreePorts: 3, TSC: 2_000_000_000, SMBIOS: map[string]string{"manufacturer": "x"},
 		NUMA: []v1alpha1.GuestNUMANode{{CPUs: "0-1", MemoryKiB: 1 << 20}}, BlockSizes: map[string]v1alpha1.GuestBlockSize{"root": {Logical: 512, Physical: 4096}},
+		CPU: &v1alpha1.GuestCPU{Requested: "host-model", Model: "EPYC", Vendor: "AMD", Features: []string{"avx2", "svm"}, DisabledFeatures: []string{"monitor"},
+			PhysicalBits: 46, Topology: v1alpha1.GuestCPUTopology{Sockets: 1, Cores: 2, Threads: 1}, Verified: true},
 		Devices: map[string]v1alpha1.GuestAddress{"disk.root": {PCI: "0000:05:00.0", Target: "vda"}, "floppy.a": {Drive: "0:0:0:0", Index: new(uint(2))}},
 	}
 	for _, test := range []struct {
@@ -42,6 +44,10 @@ func TestHardware(t *testing.T) {
 		{expression: "hardware.freePorts + hardware.tsc == 2000000003 && hardware.blockSizes.root.physical == 4096", hardware: whole},
 		{expression: "hardware.numa.all(n, n.memoryKiB == 1048576) && hardware.smbios.manufacturer == 'x'", hardware: whole},
 		{expression: "!has(hardware.vsock) && hardware.?serial.orValue('') == ''", hardware: whole},
+		{expression: "!hardware.cpu.features.exists(f, f == 'svm')", hardware: whole, want: "refused"},
+		{expression: "hardware.cpu.model == 'EPYC' && hardware.cpu.vendor == 'AMD' && hardware.cpu.verified && !has(hardware.cpu.firstSeen)", hardware: whole},
+		{expression: "'monitor' in hardware.cpu.disabledFeatures && hardware.cpu.topology.cores == 2 && hardware.cpu.physicalBits == 46", hardware: whole},
+		{expression: "hardware == null || !has(hardware.cpu) || !('svm' in hardware.cpu.features)", hardware: &v1alpha1.HardwareRecord{Machine: "pc-q35-7.2"}},
 		{expression: "hardware.machine == 'x'", want: "no such key"},
 	} {
 		request := small()
@@ -92,6 +98,7 @@ func TestHardwareIsTyped(t *testing.T) {
 	t.Parallel()
 	for expression, want := range map[string]string{
 		"hardware.machines == ''":       "undefined field 'machines'",
+		"hardware.cpu.models == ''":     "undefined field 'models'",
 		"hardware.freePorts == 'three'": "found no matching overload",
 		"hardware.unknown == null":      "undefined field 'unknown'",
 		"hardware.devices.all(a, hardware.devices.all(b, hardware.devices.all(c, a + b + c != '')))": "may cost",

@@ -81,6 +81,9 @@ func TestAnew(t *testing.T) {
 		of.MACs["default"] == was.MACs["default"] || of.MACs["default"] == "" || of.MACs["lan"] != "02:00:00:00:00:09" {
 		t.Errorf("%+v", got)
 	}
+	if diff := cmp.Diff(was.CPU, of.CPU); diff != "" || of.SchemaVersion != was.SchemaVersion {
+		t.Errorf("the CPU (-was +is):\n%s", diff)
+	}
 	if diff := cmp.Diff(was.Devices, of.Devices); diff != "" || of.Machine != was.Machine {
 		t.Errorf("the layout has changed:\n%s", diff)
 	}

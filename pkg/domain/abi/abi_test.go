@@ -122,6 +122,7 @@ func TestProject(t *testing.T) {
 			[]string{"the memory changes its maximum from none to '1 GiB'"}},
 		{"NUMA nodes", `<clock`, `<cpu><numa><cell id="0" cpus="0" memory="1024" unit="KiB"/></numa></cpu><clock`,
 			[]string{"the CPU changes", "the NUMA nodes change from none to 'CPUs 0 with 1 MiB'"}},
+		{"a CPU of a model", `<clock`, `<cpu mode="custom"><model>EPYC</model></cpu><clock`, []string{"the CPU changes from none to 'EPYC'"}},
 		{"CPUs", "<vcpu>1", "<vcpu>2", []string{"the number of CPUs changes from '1' to '2'"}},
 		{"a serial", "S-1", "S-2", []string{"the system information (SMBIOS) changes"}},
 		{"the path of a file of the firmware", "/s/a.json", "/t/b.json", nil},
@@ -177,6 +178,36 @@ func TestName(t *testing.T) {
 	} {
 		if got := abi.Name(c.kind, c.alias); got != c.want {
 			t.Errorf("%v is '%s', want '%s'", c.alias, got, c.want)
+		}
+	}
+}
+
+// TestCPUWords: what differs between two CPUs is named, and the width of addresses is named only as a part of the memory.
+func TestCPUWords(t *testing.T) {
+	t.Parallel()
+	const epyc = `mode="custom"><model>EPYC</model><vendor>AMD</vendor><feature policy="require" name="svm"/>`
+	for _, test := range []struct{ before, after, want string }{
+		{`mode="host-model">`, epyc, "the CPU changes from 'host-model' to 'EPYC'"},
+		{epyc, `mode="host-passthrough">`, "the CPU changes from 'EPYC' to 'host-passthrough'"},
+		{`mode="host-model">`, `mode="host-passthrough">`, "the CPU changes from 'host-model' to 'host-passthrough'"},
+		{epyc, strings.Replace(epyc, "EPYC", "Milan", 1), "the CPU changes: the model from 'EPYC' to 'Milan'"},
+		{epyc, strings.Replace(epyc, "svm", "clwb", 1), "the CPU changes: without svm, with clwb"},
+		{epyc, strings.Replace(epyc, "require", "disable", 1), "the CPU changes: without svm"},
+		{`mode="host-model">`, `mode="host-model"><feature policy="require" name="vmx"/>`, "the CPU changes: with vmx"},
+		{epyc, epyc + `<maxphysaddr mode="emulate" bits="46"/>`, "the memory changes"},
+	} {
+		var domains [2]libvirtxml.Domain
+		for i, cpu := range []string{test.before, test.after} {
+			if err := domains[i].Unmarshal(`<domain type="kvm"><cpu ` + cpu + `</cpu></domain>`); err != nil {
+				t.Fatal(err)
+			}
+		}
+		changes := abi.Compare(&domains[0], &domains[1])
+		if len(changes) != 1 || changes[0].Text != test.want {
+			t.Errorf("%s to %s: %+v, want '%s'", test.before, test.after, changes, test.want)
+		}
+		if cpu := strings.HasPrefix(test.want, "the CPU"); cpu && (changes[0].Part != record.PartCPU || changes[0].Verdict != record.Breaks) {
+			t.Errorf("%s: %+v", test.want, changes[0])
 		}
 	}
 }

@@ -83,7 +83,7 @@ var platform = []platformPart{
 	{record.PartMemory, func(d *libvirtxml.Domain) []any { return []any{d.Memory, d.MaximumMemory, physicalAddresses(d)} }, memoryWords},
 	{record.PartVCPUs, func(d *libvirtxml.Domain) []any { return []any{d.VCPU, d.VCPUs} }, shortValues(vcpusOf)},
 	{record.PartTopology, func(d *libvirtxml.Domain) []any { return []any{topologyOf(d)} }, shortValues(topologyWords)},
-	{record.PartCPU, func(d *libvirtxml.Domain) []any { return []any{cpuAlone(d)} }, shortValues(modelOf)},
+	{record.PartCPU, func(d *libvirtxml.Domain) []any { return []any{cpuAlone(d)} }, cpuWords},
 	{record.PartNUMA, func(d *libvirtxml.Domain) []any { return []any{numaOf(d)} }, shortValues(numaText)},
 	{record.PartSMBIOS, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "smbios")} }, noValues},
 	{record.PartFirmwareFiles, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "fwcfg")} }, noValues},

@@ -83,10 +83,10 @@ func topologyWords(d *libvirtxml.Domain) string {
 	return fmt.Sprintf("%d sockets, %d cores, %d threads", t.Sockets, t.Cores, t.Threads)
 }
 
-// modelOf is the named model, else the mode such as host-model.
+// modelOf is the named model, else the mode such as host-model; empty without a CPU.
 func modelOf(d *libvirtxml.Domain) string {
 	if d.CPU == nil || d.CPU.Model == nil {
-		return cmp.Or(cpuMode(d), "none")
+		return cpuMode(d)
 	}
 	return d.CPU.Model.Value
 }

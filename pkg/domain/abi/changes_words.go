@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/record"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -31,6 +32,19 @@ func maximumOf(d *libvirtxml.Domain) string {
 		return ""
 	}
 	return formatMemory(uint64(d.MaximumMemory.Value))
+}
+
+// cpuWords prints the models if one of the domains has none, such as with host-model, else the model and the features that differ.
+func cpuWords(before, after *libvirtxml.Domain) string {
+	if before.CPU == nil || after.CPU == nil || (before.CPU.Model == nil) != (after.CPU.Model == nil) || before.CPU.Mode != after.CPU.Mode {
+		return shortValues(modelOf)(before, after)
+	}
+	was, is := ReadCPU(before.CPU), ReadCPU(after.CPU)
+	was.PhysicalBits, is.PhysicalBits = 0, 0 // a part of the memory
+	if text := record.DescribeCPUChange(&was, &is); text != "" {
+		return ": " + text
+	}
+	return ""
 }
 
 // formatMemory prints an amount of memory in KiB, the unit of frontends, in the largest unit that gives a whole number.
