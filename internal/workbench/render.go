@@ -142,6 +142,7 @@ func (b *Bench) Machine(ctx context.Context, r Reviewed, at Placing, recorded *r
 	vmi := guest.Explicit.DeepCopy()
 	if recorded != nil {
 		identity.Recall(vmi, recorded)
+		vmi = record.UnpinCPU(vmi, recorded.CPU) // of a VMI that KubeVirt runs: the record has the CPU
 	}
 	// A VMI of a file has no UID, and its VM no kilnvm.io/identity. Namespace and name make the output the same in every run.
 	identity.Fill(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID), vmi.Namespace+"/"+vmi.Name))

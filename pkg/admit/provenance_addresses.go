@@ -1,13 +1,15 @@
 package admit
 
 import (
+	"slices"
+
 	"github.com/kilnvm/kiln/pkg/record"
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// noteAddresses notes the recorded PCI addresses that admission gave a VMI that KubeVirt runs. explicit is the VMI that stage 1 makes of the VM, without these
-// addresses.
-func (h history) noteAddresses(vmi, explicit *v1.VirtualMachineInstance, frozen *record.Record, in Input) {
+// noteHardware notes the recorded CPU and PCI addresses that admission gave a VMI that KubeVirt runs. explicit is the VMI that stage 1 makes of the VM, without
+// them.
+func (h history) noteHardware(vmi, explicit *v1.VirtualMachineInstance, frozen *record.Record, in Input) {
 	if frozen == nil || !in.Cluster.Limits.KubeVirtGuests {
 		return
 	}
@@ -17,7 +19,24 @@ func (h history) noteAddresses(vmi, explicit *v1.VirtualMachineInstance, frozen 
 			*at = *is
 		}
 	}
+	copyPinnedCPU(made.Spec.Domain.CPU, vmi.Spec.Domain.CPU, frozen.CPU)
 	h.noteChanges(made, recordOrigin(vmi))
+}
+
+// copyPinnedCPU copies the model and the features that admission has added because of a record: the features are behind the owner's.
+func copyPinnedCPU(to, from *v1.CPU, recorded *record.CPU) {
+	if to == nil || from == nil || recorded == nil || to.Model != recorded.Requested {
+		return
+	}
+	if from.Model == recorded.Model {
+		to.Model = from.Model
+	}
+	for _, f := range from.Features[min(len(to.Features), len(from.Features)):] {
+		if _, recorded := slices.BinarySearch(recorded.Features, f.Name); !recorded {
+			return
+		}
+		to.Features = append(to.Features, f)
+	}
 }
 
 // pciAddresses returns the fields pciAddress of a VMI, by the key of the device in records.

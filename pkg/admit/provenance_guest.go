@@ -38,7 +38,7 @@ func ExplainGuest(vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, frozen 
 	identity.Fill(made, seed)
 	h.noteChanges(made, recordOrigin(vmi))
 	explained := h.explainLeaves(made, in, sourceHints{volumes: inferredVolumes(vm), try: trialOf(vm)})
-	h.noteAddresses(vmi, made, frozen, in)
+	h.noteHardware(vmi, made, frozen, in)
 	explained.Fields = h.profileLabels(vmi)
 	for _, l := range guestLeaves(vmi) {
 		origin := h[l.Key].origin

@@ -24,7 +24,7 @@ func KubeVirt(vmi *v1.VirtualMachineInstance, earlier *record.Record) (record.Re
 // yet is libvirt's choice.
 func KubeVirtOn(vmi *v1.VirtualMachineInstance, earlier *record.Record, node *v1alpha1.ReportedCPU) (record.Record, field.ErrorList) {
 	if earlier != nil {
-		vmi = kubevirt.UnpinCPU(vmi, earlier.CPU)
+		vmi = record.UnpinCPU(vmi, earlier.CPU)
 	}
 	made, errs := FromFacts(Machine{VMI: vmi, Defaults: config.Default().Frontend, Frozen: earlier}, frontend.Facts{CPU: node})
 	made.Record.Machine = ""

@@ -5,7 +5,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/pkg/domain/kubevirt"
 	"github.com/kilnvm/kiln/pkg/record"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -31,7 +30,7 @@ func TestCPUOfKubeVirt(t *testing.T) {
 	}
 	first.CPU.Verified = true
 	pinned := vmi.DeepCopy()
-	kubevirt.PinCPU(pinned, first.CPU, true)
+	record.PinCPU(pinned, first.CPU, true)
 	for why, later := range map[string]*v1.VirtualMachineInstance{"as it was": vmi, "with the pin": pinned} {
 		again, errs := KubeVirtOn(later, &first, &v1alpha1.ReportedCPU{Model: "EPYC-Rome", Features: []string{"clwb"}})
 		if diff := cmp.Diff(first.CPU, again.CPU); len(errs) > 0 || diff != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,22 @@ import (
 
 // Nodes of the cluster with KubeVirt.
 var nodeNames = []string{"node01", "node02"}
+
+// nodeCPUs are the labels of KubeVirt's node-labeller: the second node is newer. A host-model guest finds a target by the labels of known models.
+var nodeCPUs = map[string]map[string]string{
+	"node01": trueLabels(v1.HostModelCPULabel+"EPYC", v1.CPUModelLabel+"EPYC", v1.CPUFeatureLabel+"avx2", v1.CPUFeatureLabel+"svm"),
+	"node02": trueLabels(v1.HostModelCPULabel+"EPYC-Rome", v1.CPUModelLabel+"EPYC", v1.CPUModelLabel+"EPYC-Rome", v1.CPUFeatureLabel+"avx2",
+		v1.CPUFeatureLabel+"svm", v1.CPUFeatureLabel+"clwb"),
+}
+
+func trueLabels(keys ...string) map[string]string {
+	labels := map[string]string{v1.CPUModelVendorLabel + "AMD": "true", v1.SupportedHostModelMigrationCPU + "EPYC": "true",
+		v1.SupportedHostModelMigrationCPU + "EPYC-Rome": "true"}
+	for _, key := range keys {
+		labels[key] = "true"
+	}
+	return labels
+}
 
 // nodes plays what a cluster has besides KubeVirt's servers: the scheduler binds virt-launcher's pods, kubelets run and end them, and the virt-handler of each
 // node writes VMIs. It starts no guest.
@@ -62,9 +79,8 @@ func (b *Beside) startNodes(ctx context.Context) error {
 		return err
 	}
 	for _, name := range nodeNames {
-		// Labels of CPU models are those by which a host-model guest finds a target.
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.NodeSchedulable: "true",
-			corev1.LabelHostname: name, v1.HostModelCPULabel + "EPYC": "true", v1.SupportedHostModelMigrationCPU + "EPYC": "true"}}}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.NodeSchedulable: "true", corev1.LabelHostname: name}}}
+		maps.Copy(node.Labels, nodeCPUs[name])
 		if _, err := n.pods.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
 			return err
 		}

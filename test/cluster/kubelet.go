@@ -63,6 +63,9 @@ func choose(pod *corev1.Pod, at map[types.UID]string, guests map[types.Namespace
 			return nodeNames[1]
 		}
 	}
+	if host := pod.Spec.NodeSelector[corev1.LabelHostname]; host != "" {
+		return host
+	}
 	return nodeNames[0]
 }
 

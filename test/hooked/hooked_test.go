@@ -8,12 +8,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/kubevirt"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/render"
 	"github.com/kilnvm/kiln/test/nightly"
 	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
 )
 
 // few is how many guests 'make test' tries.
@@ -85,6 +89,40 @@ func TestRecordOfKiln(t *testing.T) {
 			if moved := same(frozen, captured(t, xml, nil)).moved; len(moved) > 0 {
 				t.Errorf("guest %d: %s are elsewhere\n%s", seed, strings.Join(moved, ", "), xml)
 			}
+		}
+	}
+}
+
+// TestCPUOfHook: libvirt has exactly the recorded CPU after KubeVirt's last definition. KubeVirt reads each definition back in types that lose vendor and check.
+func TestCPUOfHook(t *testing.T) {
+	l := start(t)
+	for seed := range uint64(few) {
+		vmi := guest(rand.New(rand.NewPCG(seed, 9))) //nolint:gosec // to be repeated
+		vmi.Spec.Domain.CPU = &v1.CPU{Model: v1.CPUModeHostModel}
+		later := explicit(t, vmi)
+		frozen := rendered(t, later, nil)
+		frozen.CPU = &record.CPU{Requested: v1.CPUModeHostModel, Model: "EPYC", Vendor: "AMD", Features: []string{"arat", "x2apic"}, DisabledFeatures: []string{"monitor"},
+			Topology: record.Topology{Sockets: 1, Cores: 1, Threads: 1}, Verified: seed%2 == 0}
+		if seed%3 == 0 { // with the features of a record that has no disabled ones, KubeVirt gets the model from admission
+			frozen.CPU.DisabledFeatures = nil
+		}
+		record.PinCPU(later, frozen.CPU, true)
+		remember(t, later, frozen)
+		asked := l.sidecar()
+		if seed%2 == 1 {
+			asked = l.plugin()
+		}
+		var dom libvirtxml.Domain
+		if err := dom.Unmarshal(l.defined(t, later, asked)); err != nil {
+			t.Fatal(err)
+		}
+		if dom.CPU == nil || dom.CPU.Mode != "custom" || dom.CPU.Match != "exact" || (dom.CPU.Check == "full") != frozen.CPU.Verified {
+			t.Fatalf("guest %d: %+v", seed, dom.CPU)
+		}
+		got := abi.ReadCPU(dom.CPU)
+		got.Requested, got.Verified, got.Topology = frozen.CPU.Requested, frozen.CPU.Verified, frozen.CPU.Topology
+		if diff := cmp.Diff(frozen.CPU, &got, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("guest %d (-recorded +defined):\n%s", seed, diff)
 		}
 	}
 }

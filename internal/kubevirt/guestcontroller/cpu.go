@@ -11,7 +11,6 @@ import (
 	"github.com/kilnvm/kiln/pkg/render"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	v1 "kubevirt.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -33,9 +32,7 @@ func (r *hardwareReconciler) readNodeCPU(ctx context.Context, vmi *v1.VirtualMac
 	case asked.Model != v1.CPUModeHostModel || stored != nil && stored.CPU != nil && stored.CPU.Requested == asked.Model:
 		return nil, nil
 	}
-	node := &metav1.PartialObjectMetadata{}
-	node.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
-	node, err := objects.GetOrNil(ctx, r.live, types.NamespacedName{Name: vmi.Status.NodeName}, node)
+	node, err := objects.GetOrNil(ctx, r.live, types.NamespacedName{Name: vmi.Status.NodeName}, &corev1.Node{})
 	if err != nil || node == nil {
 		return nil, err
 	}

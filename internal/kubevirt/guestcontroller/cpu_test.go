@@ -6,7 +6,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/nodecpu"
-	"github.com/kilnvm/kiln/pkg/domain/kubevirt"
 	"github.com/kilnvm/kiln/pkg/record"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,7 +81,7 @@ func TestCPUOfHookedGuest(t *testing.T) {
 		t.Errorf("version %d, devices %v", booted.SchemaVersion, booted.Devices)
 	}
 	later := kubeVirtVMI(t, c.vm(), "2", 2, recordText(t, booted))
-	kubevirt.PinCPU(later, booted.CPU, true)
+	record.PinCPU(later, booted.CPU, true)
 	if later.Spec.Domain.CPU.Model != "EPYC-Rome" {
 		t.Fatalf("not pinned: %+v", later.Spec.Domain.CPU)
 	}

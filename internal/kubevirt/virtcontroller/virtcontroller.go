@@ -5,6 +5,7 @@ package virtcontroller
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,7 +15,7 @@ import (
 	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
-	"github.com/kilnvm/kiln/pkg/domain/kubevirt"
+	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -96,12 +97,11 @@ func (Completer) PlaceDevices(
 		return nil, nil
 	}
 	defer nameRecorded(explicit, owner)
-	frozen, hooked, err := kubevirt.Recorded(explicit)
-	if hooked {
-		if frozen != nil && err == nil { // the hook reports a wrong record
-			kubevirt.PinCPU(explicit, frozen.CPU, true)
-		}
-		return nil, nil
+	if text, hooked := explicit.Annotations[v1alpha1.AnnotationFrontend]; hooked { // addRecord has read the record and written it
+		var frozen record.Record
+		err := json.Unmarshal([]byte(text), &frozen)
+		record.PinCPU(explicit, frozen.CPU, true)
+		return nil, err
 	}
 	if explicit.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
 		return nil, nil
@@ -114,6 +114,6 @@ func (Completer) PlaceDevices(
 		return nil, err
 	}
 	KeepAddresses(explicit, hardware)
-	kubevirt.PinCPU(explicit, hardware.CPU, false)
+	record.PinCPU(explicit, hardware.CPU, false)
 	return nil, nil
 }

@@ -1,5 +1,5 @@
-// Package kubevirt puts recorded hardware back into a domain that KubeVirt's virt-launcher is about to define, and a recorded CPU into the VMI that KubeVirt
-// creates. Devices are matched by their alias, ua-NAME, and by their kind if KubeVirt gives none.
+// Package kubevirt puts recorded hardware back into a domain that KubeVirt's virt-launcher is about to define. Devices are matched by their alias, ua-NAME, and
+// by their kind if KubeVirt gives none.
 //
 // Virt-launcher defines a domain up to three times (KubeVirt: docs/pci-topology.md): with placeholder interfaces, without them, and with more root ports.
 // Each time it reads back what libvirt has placed, in types that know fewer fields than libvirt. So PutBack has no memory: it says the same each time.
