@@ -139,16 +139,25 @@ const FinalizerGuestPod = Prefix + "guest-pod"
 // label.
 const LabelPasst = Prefix + "passt"
 
-// Labels of nodes on which 'launcher devices' runs, each with the value 'true'. They are as KubeVirt's labels cpu-feature.node.kubevirt.io/ and its siblings,
-// for the QEMU of the launcher's image.
+// LabelKVM is on nodes whose /dev/kvm the pods of guests can use. Its value is 'true'. The DaemonSet of 'launcher cpu' selects it.
+const LabelKVM = Prefix + "kvm"
+
+// Labels of nodes on which 'launcher cpu' runs, each with the value 'true'. They are as KubeVirt's labels cpu-feature.node.kubevirt.io/ and its siblings, for the
+// QEMU of the launcher's image. Pods of guests select them.
 const (
-	// LabelCPUFeature is followed by the name of a feature of host-model.
+	// LabelCPUFeature is followed by the name of a feature of host-model. A node has a label for each of these features.
 	LabelCPUFeature = "cpu-feature.kilnvm.io/"
-	// LabelCPUModel is followed by the name of a CPU model that the node offers without changes.
+	// LabelCPUModel is followed by the name of a CPU model of which the node lacks no feature.
 	LabelCPUModel = "cpu-model.kilnvm.io/"
-	// LabelCPUVendor is followed by the vendor of the node's CPU.
+	// LabelCPUVendor is followed by the vendor of host-model.
 	LabelCPUVendor = "cpu-vendor.kilnvm.io/"
 )
+
+// LabelCPUEmulated is on nodes whose labels of CPUs are about guests without KVM. Its value is 'true'. The labels count only in a cluster whose guests run so, too.
+const LabelCPUEmulated = Prefix + "cpu-emulated"
+
+// AnnotationCPUFailure is on nodes whose CPU 'launcher cpu' could not read. Its value is the reason. Condition KilnGuests contains it.
+const AnnotationCPUFailure = Prefix + "cpu-failure"
 
 // AnnotationMachineTypes is on nodes on which 'launcher devices' runs. Its value is the machine types of QEMU in the launcher's image, separated by commas.
 // Condition Placeable of VMs compares machine.type of guests with it.

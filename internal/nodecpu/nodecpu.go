@@ -17,17 +17,19 @@ type Offer struct {
 	Features, Models map[string]bool
 	// Vendor is the vendor of the node's CPU; empty if no label names it, or if several do.
 	Vendor string
+	// Emulated reports that the offer is about guests without KVM. KubeVirt's labels do not say it.
+	Emulated bool
 }
 
 // Source names the agent whose labels an Offer is read from.
-type Source struct{ feature, model, vendor string }
+type Source struct{ feature, model, vendor, emulated string }
 
 // Sources of labels.
 var (
-	// FromKiln are the labels of 'launcher devices', which are about the QEMU of Kiln's pods.
-	FromKiln = Source{v1alpha1.LabelCPUFeature, v1alpha1.LabelCPUModel, v1alpha1.LabelCPUVendor}
+	// FromKiln are the labels of 'launcher cpu', which are about the QEMU of Kiln's pods.
+	FromKiln = Source{v1alpha1.LabelCPUFeature, v1alpha1.LabelCPUModel, v1alpha1.LabelCPUVendor, v1alpha1.LabelCPUEmulated}
 	// FromKubeVirt are the labels of KubeVirt's node-labeller, which are about the QEMU of virt-launcher.
-	FromKubeVirt = Source{v1.CPUFeatureLabel, v1.CPUModelLabel, v1.CPUModelVendorLabel}
+	FromKubeVirt = Source{feature: v1.CPUFeatureLabel, model: v1.CPUModelLabel, vendor: v1.CPUModelVendorLabel}
 )
 
 // Read returns the offer of a node by its labels. It returns false if the agent has not reported features.
@@ -49,7 +51,13 @@ func (s Source) Read(labels map[string]string) (o Offer, reported bool) {
 	if vendors > 1 {
 		o.Vendor = ""
 	}
+	o.Emulated = s.isEmulated(labels)
 	return o, len(o.Features) > 0
+}
+
+// isEmulated reports whether the labels of a node are about guests without KVM.
+func (s Source) isEmulated(labels map[string]string) bool {
+	return s.emulated != "" && labels[s.emulated] == "true"
 }
 
 // Lack is what a node lacks of a recorded CPU.
@@ -112,10 +120,13 @@ func (s Source) Labels(o Offer) map[string]string {
 	if o.Vendor != "" {
 		labels[s.vendor+o.Vendor] = "true"
 	}
+	if o.Emulated && s.emulated != "" {
+		labels[s.emulated] = "true"
+	}
 	return labels
 }
 
 // Owns reports whether a label belongs to the source.
 func (s Source) Owns(key string) bool {
-	return strings.HasPrefix(key, s.feature) || strings.HasPrefix(key, s.model) || strings.HasPrefix(key, s.vendor)
+	return strings.HasPrefix(key, s.feature) || strings.HasPrefix(key, s.model) || strings.HasPrefix(key, s.vendor) || key == s.emulated
 }

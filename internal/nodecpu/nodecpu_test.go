@@ -12,12 +12,18 @@ func TestOffers(t *testing.T) {
 	t.Parallel()
 	want := Offer{Features: map[string]bool{"sse4.1": true, "avx2": true}, Models: map[string]bool{"EPYC": true}, Vendor: "AMD"}
 	for _, source := range []Source{FromKiln, FromKubeVirt} {
+		want.Emulated = source == FromKiln
 		labels := source.Labels(want)
 		labels[source.feature+"avx512f"] = "false"
 		labels["cpu-feature.example.com/hle"] = "true"
 		got, reported := source.Read(labels)
 		if diff := cmp.Diff(want, got); diff != "" || !reported {
 			t.Errorf("reported %v (-want +got):\n%s", reported, diff)
+		}
+		for key := range source.Labels(want) {
+			if !source.Owns(key) || source.Owns("x"+key) {
+				t.Errorf("label '%s' belongs to nobody, or each label does", key)
+			}
 		}
 		labels[source.vendor+"Intel"] = "true"
 		if got, _ := source.Read(labels); got.Vendor != "" {

@@ -23,7 +23,7 @@ var keys = []string{
 	v1alpha1.AnnotationInference, v1alpha1.AnnotationMachineTypes, v1alpha1.AnnotationTPMKey, v1alpha1.AnnotationUnusedSince, v1alpha1.AnnotationReplacedBy,
 	v1alpha1.AnnotationObsoleteAfter, v1alpha1.AnnotationCatalogVersion, v1alpha1.AnnotationRecord, v1alpha1.AnnotationSnapshotState,
 	v1alpha1.AnnotationLeaveOut, v1alpha1.AnnotationAsker, v1alpha1.AnnotationCatalogSource, v1alpha1.AnnotationCatalogTakenOver,
-	v1alpha1.AnnotationRemounted, v1alpha1.AnnotationLostPins, v1alpha1.AnnotationRefused, v1alpha1.AnnotationExcepted,
+	v1alpha1.AnnotationRemounted, v1alpha1.AnnotationCPUFailure, v1alpha1.AnnotationLostPins, v1alpha1.AnnotationRefused, v1alpha1.AnnotationExcepted,
 }
 
 // shortKeys are keys without their prefix, with which names are compared: it would be two thirds of most of them.
