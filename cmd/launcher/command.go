@@ -48,7 +48,7 @@ func newCommand() *cobra.Command {
 	flags.StringToStringVar(&o.labels, "labels", nil,
 		"labels of this machine besides "+corev1.LabelHostname+", matched by spec.nodeSelector of VMIs and HostProfiles")
 	flags.StringVar(&o.config, "config", "", command.ConfigUsage)
-	cmd.AddCommand(guestCommand(), probeCommand(), devicesCommand(o), nodeCommand(o), renderCommand(o), captureCommand(o), hookCommand(o))
+	cmd.AddCommand(guestCommand(), probeCommand(), devicesCommand(o), cpuCommand(o), nodeCommand(o), renderCommand(o), captureCommand(o), hookCommand(o))
 	return cmd
 }
 

@@ -27,9 +27,9 @@ func devicesCommand(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "devices", Short: "Serve this machine's devices to kubelet, and tell what the node lacks",
 		Long: "Serve /dev/kvm, /dev/net/tun, /dev/vhost-net and /dev/vhost-vsock to kubelet as KubeVirt's resources, install the seccomp\n" +
-			"profile of guests whose network passt serves, and write to the Node of this machine what is missing: label kilnvm.io/passt and\n" +
-			"condition KilnGuests. Annotation kilnvm.io/machine-types of the Node lists the machine types of QEMU in the image. The command\n" +
-			"runs as root, without privileges: manifests/devices has its DaemonSet.",
+			"profile of guests whose network passt serves, and write to the Node of this machine what is missing: labels kilnvm.io/passt and\n" +
+			"kilnvm.io/kvm, and condition KilnGuests. Annotation kilnvm.io/machine-types of the Node lists the machine types of QEMU in the\n" +
+			"image. The command runs as root, without privileges: manifests/devices has its DaemonSet.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if agent.Count < 1 || agent.Count > mostDevices {

@@ -22,6 +22,9 @@ import (
 	kubeconfig "sigs.k8s.io/controller-runtime/pkg/client/config"
 )
 
+// defaultLibvirtd is the libvirt daemon of the launcher's image.
+const defaultLibvirtd = "/usr/sbin/libvirtd"
+
 // guestOptions are the flags of 'launcher guest'. Their defaults are environment variables of the pod.
 type guestOptions struct {
 	vmi, namespace, podUID, node string
@@ -58,7 +61,7 @@ func guestCommand() *cobra.Command {
 	flags.StringVar(&o.network, "network", string(pod.Passt),
 		"how the guest reaches the network of the pod: 'passt' gives it the pod's addresses, 'slirp' is QEMU's own NAT")
 	flags.BoolVar(&o.emulate, "emulate", false, "emulate CPUs instead of using KVM (developerConfiguration.useEmulation)")
-	flags.StringVar(&o.libvirtd, "libvirtd", "/usr/sbin/libvirtd", "path of the libvirt daemon")
+	flags.StringVar(&o.libvirtd, "libvirtd", defaultLibvirtd, "path of the libvirt daemon")
 	flags.StringVar(&o.root, "root", "/", "folder that the volumes of the pod and the launcher's own folder are below")
 	o.log.AddLog(flags)
 	return cmd

@@ -109,12 +109,19 @@ func (o *options) newManager(ctx context.Context) (ctrl.Manager, error) {
 	return mgr, command.Probe(ctx, mgr)
 }
 
+// checkKVM checks --kvm. A mistyped 'never' must not count as 'auto': guests would hang on machines where KVM does not work.
+func (o *options) checkKVM() error {
+	if kvm := hypervisor.KVM(o.kvm); kvm != hypervisor.KVMAuto && kvm != hypervisor.KVMNever {
+		return misuse{fmt.Errorf("--kvm '%s' is not supported, use '%s' or '%s'", o.kvm, hypervisor.KVMAuto, hypervisor.KVMNever)}
+	}
+	return nil
+}
+
 // newNode returns the Node of this machine, without the capabilities that libvirt reports. It creates the folders that the launcher writes to. A wrong flag is
 // a misuse, with exit status 2. A folder that is not safe is a failure.
 func (o *options) newNode(libvirt *hypervisor.Libvirt) (*node.Node, error) {
-	// A mistyped 'never' must not count as 'auto': guests would hang on machines where KVM does not work.
-	if kvm := hypervisor.KVM(o.kvm); kvm != hypervisor.KVMAuto && kvm != hypervisor.KVMNever {
-		return nil, misuse{fmt.Errorf("--kvm '%s' is not supported, use '%s' or '%s'", o.kvm, hypervisor.KVMAuto, hypervisor.KVMNever)}
+	if err := o.checkKVM(); err != nil {
+		return nil, err
 	}
 	if o.leases == "" {
 		return nil, misuse{errors.New("--lease-namespace must name the namespace of the Leases of launchers, which manifests/rbac makes")}

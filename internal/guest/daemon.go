@@ -123,6 +123,33 @@ func (d *Daemon) keepRunning(ctx context.Context) {
 	}
 }
 
+// RunWhile runs the daemon as long as work runs, and not again if it ends. The daemon has ended when RunWhile returns.
+func (d *Daemon) RunWhile(ctx context.Context, work func(context.Context) error) error {
+	if err := d.writeConfig(); err != nil {
+		return fmt.Errorf("libvirt's folders cannot be made: %w", err)
+	}
+	if d.Prepare != nil {
+		if err := d.Prepare(); err != nil {
+			ctrl.LoggerFrom(ctx).Info("libvirt starts without the prepared cache", "reason", err.Error())
+		}
+	}
+	life, end := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		end(fmt.Errorf("libvirt has ended: %v", d.runOnce(life)))
+	}()
+	defer func() { end(nil); <-ended }()
+	err := d.awaitSocket(life)
+	if err == nil {
+		err = work(life)
+	}
+	if err != nil && life.Err() != nil {
+		return context.Cause(life)
+	}
+	return err
+}
+
 func newDaemonBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.2, Steps: 100, Cap: 30 * time.Second}
 }

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -41,5 +42,17 @@ func TestHugePagesOfDaemon(t *testing.T) {
 	d.HugePages = folder
 	if got, want := configured(), "hugetlbfs_mount = \""+folder+"\"\n"; !strings.Contains(got, want) {
 		t.Errorf("want %s, got:\n%s", want, got)
+	}
+}
+
+// TestDaemonThatEnds: work with a daemon that ends, or cannot be started, fails at once with the reason, and not when the time is over.
+func TestDaemonThatEnds(t *testing.T) {
+	t.Parallel()
+	for program, want := range map[string]string{"/bin/false": "libvirt has ended: exit status 1", "/nowhere": "libvirt has ended: fork/exec /nowhere"} {
+		d := &Daemon{Program: program, Folder: t.TempDir()}
+		err := d.RunWhile(t.Context(), func(context.Context) error { return errors.New("work was begun") })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want '%s'", program, err, want)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/kilnvm/kiln/test/explicit"
 	"github.com/kilnvm/kiln/test/libvirt"
 	v1 "kubevirt.io/api/core/v1"
+	"libvirt.org/go/libvirtxml"
 )
 
 // hostModelGuest starts a guest with host-model as a record wants it, paused, on a real libvirt.
@@ -134,5 +135,38 @@ func TestOwnersFeatures(t *testing.T) {
 	}
 	if verified, difference := render.VerifyCPU(&made.Record, running); verified == nil {
 		t.Errorf("not verified: %s", difference)
+	}
+}
+
+// TestOfferedCPUs: the host offers the CPU that guests with host-model get, and the models of which QEMU lacks no feature.
+func TestOfferedCPUs(t *testing.T) {
+	t.Parallel()
+	g := newHostModelGuest(t)
+	offered, err := g.l.OfferedCPUs(t.Context(), KVMNever)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(g.host.CPUs["amd64"], *offered.HostModel); diff != "" || !offered.Emulated {
+		t.Errorf("emulated %t, host-model differs:\n%s", offered.Emulated, diff)
+	}
+	// QEMU emulates all of Nehalem, and no AVX-512.
+	if !slices.Contains(offered.Models, "Nehalem") || slices.Contains(offered.Models, "Skylake-Server") || !slices.IsSorted(offered.Models) {
+		t.Errorf("the models are %v", offered.Models)
+	}
+}
+
+// TestUsableModels: a model that only MPX keeps from being usable counts, because guests of named models do without MPX.
+func TestUsableModels(t *testing.T) {
+	t.Parallel()
+	var caps libvirtxml.DomainCaps
+	if err := caps.Unmarshal(`<domainCapabilities><cpu><mode name='host-model' supported='yes'><model fallback='forbid'>EPYC</model></mode>
+<mode name='custom' supported='yes'><model usable='yes' deprecated='yes'>b</model><model usable='no'>c</model><model usable='no' canonical='d-v1'>d</model>
+<model usable='yes' canonical='b'>a</model><model usable='unknown'>e</model>
+<blockers model='c'><feature name='mpx'/></blockers><blockers model='d'><feature name='hle'/><feature name='mpx'/></blockers></mode></cpu>
+</domainCapabilities>`); err != nil {
+		t.Fatal(err)
+	}
+	if got := usableModels(caps.CPU); !slices.Equal(got, []string{"a", "b", "c"}) {
+		t.Error(got)
 	}
 }
