@@ -13,12 +13,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// deviceWriters: the token of 'launcher devices' writes one label, one annotation and one condition, of its own node alone.
+// deviceWriters: the token of 'launcher devices' and 'launcher cpu' writes their labels, their annotations and one condition, of its own node alone.
 func deviceWriters(t *testing.T, p plane) {
 	const account, label = "system:serviceaccount:kiln-devices:kiln-devices", `{"metadata": {"labels": {"kilnvm.io/passt": "true"}}}`
 	const condition = `{"status": {"conditions": [{"type": %q, "status": "True", "reason": "Complete", "message": "m"}]}}`
 	for _, name := range []string{"n1", "n2"} {
-		p.kubectl(t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": %q, "labels": {"zone": "a"}}}`, name), "create", "-f", "-")
+		p.kubectl(t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": %q, "labels": {"zone": "a", "cpu-feature.kilnvm.io/hle": "true"}}}`, name), "create", "-f", "-")
 		p.kubectl(t, "", "patch", "node", name, "--subresource=status", "--type=merge",
 			`-p={"status": {"capacity": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": "True"}]}}`)
 	}
@@ -45,20 +45,30 @@ func deviceWriters(t *testing.T, p plane) {
 	for _, c := range []struct{ why, user, node, subresource, patch, refused string }{
 		{"its label", account, "n1", "", label, ""},
 		{"its annotation", account, "n1", "", `{"metadata": {"annotations": {"kilnvm.io/machine-types": "q35"}}}`, ""},
+		{"why the CPU is unknown", account, "n1", "", `{"metadata": {"annotations": {"kilnvm.io/cpu-failure": "no libvirt"}}}`, ""},
+		{"labels of the CPU", account, "n1", "", `{"metadata": {"labels": {"cpu-feature.kilnvm.io/avx2": "true", "cpu-model.kilnvm.io/EPYC": "true",
+			"cpu-vendor.kilnvm.io/AMD": "true", "cpu-feature.kilnvm.io/hle": null, "kilnvm.io/cpu-emulated": "true", "kilnvm.io/kvm": "true"}}}`, ""},
+		{"a label of the CPU with another value", account, "n1", "", `{"metadata": {"labels": {"cpu-feature.kilnvm.io/avx2": "yes"}}}`, "label"},
+		{"passt with another value", account, "n1", "", `{"metadata": {"labels": {"kilnvm.io/passt": "no"}}}`, "and cpu-*.kilnvm.io alone"},
+		{"a label that begins as one", account, "n1", "", `{"metadata": {"labels": {"kilnvm.io/kvm2": "true"}}}`, "and cpu-*.kilnvm.io alone"},
+		{"a label that ends as one", account, "n1", "", `{"metadata": {"labels": {"xcpu-feature.kilnvm.io/a": "true"}}}`, "and cpu-*.kilnvm.io alone"},
+		{"labels of KubeVirt", account, "n1", "", `{"metadata": {"labels": {"cpu-feature.node.kubevirt.io/avx2": "true"}}}`, "and cpu-*.kilnvm.io alone"},
+		{"too many labels", account, "n1", "", manyLabels(2000), "2000 labels at most"},
+		{"many labels", account, "n1", "", manyLabels(1900), ""},
 		{"the annotation and another one", account, "n1", "", `{"metadata": {"annotations": {"kilnvm.io/machine-types": "q35", "a": "b"}}}`,
-			"annotation kilnvm.io/machine-types alone"},
+			"and kilnvm.io/cpu-failure alone"},
 		{"its condition", account, "n1", "status", fmt.Sprintf(condition, "KilnGuests"), ""},
 		{"others write what they may", "admin", "", "", `{"metadata": {"labels": {"zone": "b"}}}`, ""},
 		{"a Node of others", account, "n2", "", label, "its pod runs on"},
 		{"its status", account, "n2", "status", fmt.Sprintf(condition, "KilnGuests"), "its pod runs on"},
 		{"a token of no node", account, "", "", label, "its pod runs on"},
-		{"a label by which pods are placed", account, "n1", "", `{"metadata": {"labels": {"zone": "b"}}}`, "label kilnvm.io/passt alone"},
-		{"a new one", account, "n1", "", `{"metadata": {"labels": {"node-role.kubernetes.io/x": ""}}}`, "label kilnvm.io/passt alone"},
-		{"one that is there", account, "n1", "", `{"metadata": {"labels": {"zone": null}}}`, "label kilnvm.io/passt alone"},
-		{"a label by way of the status", account, "n1", "status", `{"metadata": {"labels": {"zone": "b"}}}`, "label kilnvm.io/passt alone"},
-		{"an annotation", account, "n1", "", `{"metadata": {"annotations": {"a": "b"}}}`, "annotation kilnvm.io/machine-types alone"},
-		{"a finalizer", account, "n1", "", `{"metadata": {"finalizers": ["a/b"]}}`, "one label, one annotation and one condition"},
-		{"a taint", account, "n1", "", `{"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}}`, "one label, one annotation and one condition"},
+		{"a label by which pods are placed", account, "n1", "", `{"metadata": {"labels": {"zone": "b"}}}`, "and cpu-*.kilnvm.io alone"},
+		{"a new one", account, "n1", "", `{"metadata": {"labels": {"node-role.kubernetes.io/x": ""}}}`, "and cpu-*.kilnvm.io alone"},
+		{"one that is there", account, "n1", "", `{"metadata": {"labels": {"zone": null}}}`, "and cpu-*.kilnvm.io alone"},
+		{"a label by way of the status", account, "n1", "status", `{"metadata": {"labels": {"zone": "b"}}}`, "and cpu-*.kilnvm.io alone"},
+		{"an annotation", account, "n1", "", `{"metadata": {"annotations": {"a": "b"}}}`, "and kilnvm.io/cpu-failure alone"},
+		{"a finalizer", account, "n1", "", `{"metadata": {"finalizers": ["a/b"]}}`, "some labels, annotations and one condition"},
+		{"a taint", account, "n1", "", `{"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}}`, "some labels, annotations and one condition"},
 		{"readiness", account, "n1", "status", fmt.Sprintf(condition, "Ready"), "condition KilnGuests alone"},
 		{"another condition", account, "n1", "status", fmt.Sprintf(condition, "Other"), "condition KilnGuests alone"},
 		{"a capacity", account, "n1", "status", `{"status": {"capacity": {"cpu": "8"}}}`, "status condition KilnGuests alone"},
@@ -70,6 +80,15 @@ func deviceWriters(t *testing.T, p plane) {
 	if err := as(account, "n1").Delete(t.Context(), "n1", metav1.DeleteOptions{}); err == nil || !strings.Contains(err.Error(), "cannot delete") {
 		t.Errorf("deletes its Node: %v", err)
 	}
+}
+
+// manyLabels returns a patch with so many labels of features.
+func manyLabels(count int) string {
+	var labels []string
+	for i := range count {
+		labels = append(labels, fmt.Sprintf(`"cpu-feature.kilnvm.io/f%d": "true"`, i))
+	}
+	return `{"metadata": {"labels": {` + strings.Join(labels, ", ") + `}}}`
 }
 
 // TestDevicesWriteNothingElse: the policy names each field of a NodeStatus, also fields of later versions of Kubernetes.
@@ -87,8 +106,10 @@ func TestDevicesWriteNothingElse(t *testing.T) {
 	}
 }
 
-// TestDevicesAreNotPrivileged: root without capabilities, without the namespaces of the machine and without a socket of the container runtime.
+// TestDevicesAreNotPrivileged: 'launcher devices' is root without capabilities, without the namespaces of the machine and without a socket of the container
+// runtime. 'launcher cpu' has the account of guests, and no folder of the machine.
 func TestDevicesAreNotPrivileged(t *testing.T) {
+	want := map[string]string{"kiln-devices": "/var/lib/kubelet/device-plugins /var/lib/kubelet/seccomp /var/run/cdi /dev /etc/containerd", "kiln-devices-cpu": ""}
 	for _, object := range documents(t, built(t, "devices")) {
 		if object.GetKind() != "DaemonSet" {
 			continue
@@ -97,14 +118,19 @@ func TestDevicesAreNotPrivileged(t *testing.T) {
 		if pod.HostPID || pod.HostNetwork || pod.HostIPC || pod.ServiceAccountName != "kiln-devices" {
 			t.Errorf("namespaces of the machine, or another account: %v", pod)
 		}
+		if user := *pod.SecurityContext.RunAsUser; (user == 0) != (object.GetName() == "kiln-devices") {
+			t.Errorf("%s runs as user %d", object.GetName(), user)
+		}
 		var paths []string
 		for _, volume := range pod.Volumes {
-			paths = append(paths, volume.HostPath.Path)
+			if volume.HostPath != nil {
+				paths = append(paths, volume.HostPath.Path)
+			}
 		}
-		const want = "/var/lib/kubelet/device-plugins /var/lib/kubelet/seccomp /var/run/cdi /dev /etc/containerd"
-		if got := strings.Join(paths, " "); got != want {
-			t.Errorf("paths '%s', want '%s'", got, want)
+		if got := strings.Join(paths, " "); got != want[object.GetName()] {
+			t.Errorf("%s: paths '%s', want '%s'", object.GetName(), got, want[object.GetName()])
 		}
+		delete(want, object.GetName())
 		for _, container := range pod.Containers {
 			of := container.SecurityContext
 			if of.Privileged != nil || *of.AllowPrivilegeEscalation || !*of.ReadOnlyRootFilesystem || of.Capabilities.Drop[0] != "ALL" || of.Capabilities.Add != nil {
@@ -116,9 +142,10 @@ func TestDevicesAreNotPrivileged(t *testing.T) {
 				}
 			}
 		}
-		return
 	}
-	t.Error("there is no DaemonSet")
+	if len(want) > 0 {
+		t.Errorf("DaemonSets are missing: %v", want)
+	}
 }
 
 // TestWithoutDevices: the component leaves nothing of them, and all else.

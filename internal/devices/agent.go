@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/condition"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -119,7 +121,11 @@ func (a *Agent) reportOnce(ctx context.Context) error {
 			found.addUnknown("the machine types of QEMU are unknown: %v", err)
 		}
 	}
-	if err := (reporter{cluster: a.Cluster, now: time.Now}).writeNode(ctx, node, passt, a.machineTypes, found); err != nil {
+	if failure := node.Annotations[v1alpha1.AnnotationCPUFailure]; failure != "" {
+		found.addUnknown("the CPU of guests is unknown: %s", condition.OneLine(failure))
+	}
+	kvm := a.Folders.deviceFault(deviceKVM) == ""
+	if err := (reporter{cluster: a.Cluster, now: time.Now}).writeNode(ctx, node, report{passt, kvm, a.machineTypes, found}); err != nil {
 		return err
 	}
 	a.reported.Store(true)

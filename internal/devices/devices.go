@@ -23,9 +23,12 @@ type Device struct {
 	Misc string
 }
 
-// Served are the devices, in the order of the documentation. udev may create /dev/kvm on a machine without virtualization, where it cannot be opened.
+// deviceKVM is virtualization. udev may create /dev/kvm on a machine without virtualization, where it cannot be opened.
+var deviceKVM = Device{Name: "kvm", Path: "/dev/kvm", Misc: "kvm"}
+
+// Served are the devices, in the order of the documentation.
 var Served = []Device{
-	{Name: "kvm", Path: "/dev/kvm", Misc: "kvm"},
+	deviceKVM,
 	{Name: "tun", Path: "/dev/net/tun"},
 	{Name: "vhost-net", Path: "/dev/vhost-net"},
 	{Name: "vhost-vsock", Path: "/dev/vhost-vsock"},

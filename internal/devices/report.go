@@ -2,53 +2,72 @@ package devices
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/nodecpu"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// reporter writes the findings into a Node: one label, one annotation and one condition. A policy allows this only for the node of its token.
+// report is what is written into a Node.
+type report struct {
+	// passt and kvm report that passt runs on the machine, and that guests can use /dev/kvm.
+	passt, kvm   bool
+	machineTypes []string
+	found        findings
+}
+
+// reporter writes a report into a Node: labels, one annotation and one condition. A policy allows this only for the node of its token.
 type reporter struct {
 	cluster client.Client
 	now     func() time.Time
 }
 
-// writeNode does not patch a Node that has label, annotation and condition already.
-func (r reporter) writeNode(ctx context.Context, node *corev1.Node, passt bool, machineTypes []string, found findings) error {
-	if err := r.patchMetadata(ctx, node, passt, strings.Join(machineTypes, ",")); err != nil {
+// writeNode does not patch a Node that has labels, annotation and condition already.
+func (r reporter) writeNode(ctx context.Context, node *corev1.Node, report report) error {
+	if err := r.patchMetadata(ctx, node, report); err != nil {
 		return err
 	}
 	old := node.DeepCopy()
-	if !setCondition(node, found, metav1.NewTime(r.now())) {
+	if !setCondition(node, report.found, metav1.NewTime(r.now())) {
 		return nil
 	}
 	// Conditions are merged by their type, so that the conditions of kubelet, which writes at the same time, stay.
 	return r.cluster.Status().Patch(ctx, node, client.StrategicMergeFrom(old))
 }
 
-// patchMetadata adds the label of nodes on which passt runs, or removes it, and does the same with the annotation of the machine types.
-func (r reporter) patchMetadata(ctx context.Context, node *corev1.Node, passt bool, machineTypes string) error {
-	now, labelled := node.Labels[v1alpha1.LabelPasst]
-	if labelled == passt && (!passt || now == "true") && node.Annotations[v1alpha1.AnnotationMachineTypes] == machineTypes {
-		return nil
-	}
+// patchMetadata adds the labels of nodes on which passt runs and which have /dev/kvm, or removes them, and does the same with the annotation of the machine types.
+// The labels of CPUs belong to 'launcher cpu'. Its pod is deleted when the machine has no /dev/kvm any more, and its labels about KVM are removed here.
+func (r reporter) patchMetadata(ctx context.Context, node *corev1.Node, report report) error {
 	old := node.DeepCopy()
-	if machineTypes != "" {
+	setLabel(node, v1alpha1.LabelPasst, report.passt)
+	setLabel(node, v1alpha1.LabelKVM, report.kvm)
+	if offer, _ := nodecpu.FromKiln.Read(node.Labels); !report.kvm && !offer.Emulated {
+		maps.DeleteFunc(node.Labels, func(key, _ string) bool { return nodecpu.FromKiln.Owns(key) })
+	}
+	if machineTypes := strings.Join(report.machineTypes, ","); machineTypes != "" {
 		metav1.SetMetaDataAnnotation(&node.ObjectMeta, v1alpha1.AnnotationMachineTypes, machineTypes)
 	} else {
 		delete(node.Annotations, v1alpha1.AnnotationMachineTypes)
 	}
-	if passt {
-		metav1.SetMetaDataLabel(&node.ObjectMeta, v1alpha1.LabelPasst, "true")
-	} else {
-		delete(node.Labels, v1alpha1.LabelPasst)
+	if maps.Equal(node.Labels, old.Labels) && maps.Equal(node.Annotations, old.Annotations) {
+		return nil
 	}
 	return r.cluster.Patch(ctx, node, client.MergeFrom(old))
+}
+
+// setLabel gives a Node a label with the value 'true', or removes the label.
+func setLabel(node *corev1.Node, key string, set bool) {
+	if set {
+		metav1.SetMetaDataLabel(&node.ObjectMeta, key, "true")
+	} else {
+		delete(node.Labels, key)
+	}
 }
 
 // setCondition reports whether it has changed anything.

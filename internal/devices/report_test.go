@@ -2,8 +2,10 @@ package devices
 
 import (
 	"context"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -167,7 +169,8 @@ func TestNodeIsWrittenOnChange(t *testing.T) {
 		{"nothing has changed", nil, 0},
 		{"somebody removes the label", func(node *corev1.Node) { delete(node.Labels, v1alpha1.LabelPasst) }, 1},
 		{"or gives it another value", func(node *corev1.Node) { node.Labels[v1alpha1.LabelPasst] = "no" }, 1},
-		{"a device is gone", func(*corev1.Node) { remove(t, onMachine(f, Served[0])) }, 1},
+		{"a device is gone", func(*corev1.Node) { remove(t, onMachine(f, Served[3])) }, 1},
+		{"KVM is gone, with its label", func(*corev1.Node) { remove(t, onMachine(f, Served[0])) }, 2},
 		{"passt cannot run any more", func(*corev1.Node) { write(t, filepath.Join(f.Proc, "sys/user/max_user_namespaces"), "0") }, 2},
 		{"which is written once", nil, 0},
 	} {
@@ -224,6 +227,43 @@ func TestMachineTypes(t *testing.T) {
 	}
 	if node := nodeOf(t, in); node.Annotations["of"] != "others" {
 		t.Errorf("the annotations of others are gone: %v", node.Annotations)
+	}
+}
+
+// TestCPU: the Node has a label as long as guests can use /dev/kvm, and then the labels of the CPU stay, which another process writes. Its failure is in the condition.
+func TestCPU(t *testing.T) {
+	const kvm, feature, emulated, failure = "kilnvm.io/kvm", "cpu-feature.kilnvm.io/avx2", "kilnvm.io/cpu-emulated", "kilnvm.io/cpu-failure"
+	f := machine(t)
+	in, _ := cluster(t, good)
+	a := &Agent{Node: "n", Cluster: in, Folders: f, Count: 1, Log: logr.Discard()}
+	for _, step := range []struct {
+		why    string
+		change func(node *corev1.Node)
+		want   []string
+	}{
+		{"the first report", func(*corev1.Node) {}, []string{kvm}},
+		{"the CPU is reported", func(node *corev1.Node) { node.Labels[feature], node.Labels["zone"] = "true", "a" }, []string{kvm, feature, "zone"}},
+		{"KVM is gone", func(*corev1.Node) { write(t, filepath.Join(f.Proc, "misc"), "200 tun\n") }, []string{"zone"}},
+		{"a CPU without KVM is reported", func(node *corev1.Node) { node.Labels[feature], node.Labels[emulated] = "true", "true" }, []string{feature, emulated, "zone"}},
+	} {
+		node := nodeOf(t, in)
+		step.change(node)
+		node.Annotations = map[string]string{failure: "no\nlibvirt " + step.why}
+		if err := in.Update(t.Context(), node); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.reportOnce(t.Context()); err != nil {
+			t.Fatal(step.why, err)
+		}
+		node = nodeOf(t, in)
+		delete(node.Labels, corev1.LabelHostname)
+		delete(node.Labels, v1alpha1.LabelPasst)
+		if got := slices.Sorted(maps.Keys(node.Labels)); !slices.Equal(got, slices.Sorted(slices.Values(step.want))) {
+			t.Errorf("%s: labels %v, want %v", step.why, got, step.want)
+		}
+		if want := "the CPU of guests is unknown: no libvirt " + step.why; !strings.Contains(guests(node).Message, want) || node.Annotations[failure] == "" {
+			t.Errorf("%s: %+v, want '%s'", step.why, guests(node), want)
+		}
 	}
 }
 

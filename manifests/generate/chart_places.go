@@ -48,7 +48,7 @@ func block(key, value string) string { return with(value, key+":\n  {{- toYaml .
 // places are all places. Their order is the order of items that they append to one list.
 var places = slices.Concat(
 	metricsPlaces("webhook"), metricsPlaces("controller"), metricsPlaces("apiserver"), certificates,
-	deploymentPlaces("webhook"), deploymentPlaces("controller"), deploymentPlaces("apiserver"), daemonSet,
+	deploymentPlaces("webhook"), deploymentPlaces("controller"), deploymentPlaces("apiserver"), daemonSet, cpuDaemonSet,
 	controllerPlaces(), webhookPlaces(),
 	namespacePlaces, []place{{configurations, "kiln-validating", "webhooks.-", carriersWebhook}}, // after what each webhook of the manifests gets
 	configurationPlaces("webhook"), configurationPlaces("apiserver"), // the controller has no list of volumes: hasFiles
@@ -249,6 +249,28 @@ var daemonSet = func() []place {
 		at(pod+"tolerations", "{{- toYaml .Values.devices.tolerations | nindent @ }}"),
 		at(pod+"+", block("imagePullSecrets", "concat .Values.global.imagePullSecrets .Values.devices.pullSecrets | uniq")),
 		at("spec.template.metadata.+", block("annotations", ".Values.devices.podAnnotations")),
+	}
+}()
+
+// emulates is the condition of a cluster whose guests run without KVM. A KubeVirt object of the cluster may set the field, too: the chart does not see it.
+const emulates = `(dig "developerConfiguration" "useEmulation" false .Values.configuration)`
+
+// cpuDaemonSet are the places of 'launcher cpu'. It runs where 'launcher devices' does.
+var cpuDaemonSet = func() []place {
+	at := func(path, template string) place {
+		return place{[]string{"DaemonSet"}, "kiln-devices-cpu", path, template}
+	}
+	container := pod + "containers.[name=cpu]."
+	return []place{
+		at(container+"image", `{{ include "kiln.launcher-image" . | quote }}`),
+		at(container+"resources", `{{- toYaml (dict "requests" (dict "cpu" "1m" "memory" "32Mi") "limits" (ternary (dict "memory" "512Mi") `+
+			`(dict "memory" "512Mi" "devices.kubevirt.io/kvm" 1) `+emulates+`)) | nindent @ }}`),
+		at(container+"args.-", when(`ne .Values.logLevel "info"`, "- --log-level={{ .Values.logLevel }}")),
+		at("spec.template.metadata.labels.+", labelsTemplate(`include "kiln.pod-labels" (list . dict) | fromJson`)),
+		at(container+"+", with(".Values.image.pullPolicy", "imagePullPolicy: {{ . }}")),
+		at(pod+"nodeSelector", `{{- toYaml (merge (ternary (dict) (dict "kilnvm.io/kvm" "true") `+emulates+`) .Values.devices.nodeSelector) | nindent @ }}`),
+		at(pod+"tolerations", "{{- toYaml .Values.devices.tolerations | nindent @ }}"),
+		at(pod+"+", block("imagePullSecrets", "concat .Values.global.imagePullSecrets .Values.devices.pullSecrets | uniq")),
 	}
 }()
 

@@ -96,7 +96,7 @@ func TestChartIsTheManifests(t *testing.T) {
 				"    - {op: add, path: /spec/template/spec/containers/0/args/-, value: --log-level=debug}\n" +
 				"    - {op: add, path: /spec/template/spec/containers/0/imagePullPolicy, value: IfNotPresent}\n" +
 				"    - {op: replace, path: /spec/template/spec/priorityClassName, value: high}\n" +
-				"- target: {kind: DaemonSet, name: kiln-devices}\n  patch: |\n" +
+				"- target: {kind: DaemonSet, name: kiln-devices.*}\n  patch: |\n" +
 				"    - {op: add, path: /spec/template/spec/containers/0/args/-, value: --log-level=debug}\n" +
 				"    - {op: add, path: /spec/template/spec/containers/0/imagePullPolicy, value: IfNotPresent}\n",
 		},
@@ -197,6 +197,7 @@ func TestChartIsTheManifests(t *testing.T) {
 				"    - {op: add, path: /spec/template/spec/containers/0/args/-, value: --device-count=9}\n" +
 				"    - {op: replace, path: /spec/template/spec/volumes/1/hostPath/path, value: /var/lib/k0s/kubelet/seccomp}\n" +
 				"    - {op: replace, path: /spec/template/spec/volumes/4/hostPath/path, value: /etc/k0s}\n" +
+				"- target: {kind: DaemonSet, name: kiln-devices.*}\n  patch: |\n" +
 				"    - {op: add, path: /spec/template/spec/nodeSelector/guests, value: 'yes'}\n" +
 				"    - {op: replace, path: /spec/template/spec/tolerations, value: [{key: x}]}\n" +
 				"    - {op: add, path: /spec/template/spec/imagePullSecrets, value: [{name: registry}]}\n",

@@ -54,6 +54,23 @@ func TestFurtherPartsOfPods(t *testing.T) {
 	}
 }
 
+// TestEmulation: where the configuration of the chart has guests run without KVM, 'launcher cpu' reports the CPUs of such guests from each node, as by the patch of
+// docs/how-to/devices.md.
+func TestEmulation(t *testing.T) {
+	const id = "DaemonSet kiln-devices/kiln-devices-cpu"
+	guide, err := os.ReadFile("../../docs/how-to/devices.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, patch, _ := strings.Cut(string(guide), "patches:\n- target: {kind: DaemonSet, name: kiln-devices-cpu}\n")
+	patch, _, _ = strings.Cut(patch, "```")
+	want := kustomized(t, "resources: [%[1]s/overlays/rotation]\npatches:\n- target: {kind: DaemonSet, name: kiln-devices-cpu}\n"+patch)[id]
+	got := rendered(t, "configuration.developerConfiguration.useEmulation=true")[id]
+	if diff := cmp.Diff(want, got); diff != "" || strings.Contains(fmt.Sprint(got), "kvm") {
+		t.Errorf("-want +helm\n%s\n%v", diff, got)
+	}
+}
+
 // TestCommonLabels: all objects and all pods have them, a label of the pods wins, and no selector asks for them.
 func TestCommonLabels(t *testing.T) {
 	for _, further := range allObjects {

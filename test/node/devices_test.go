@@ -49,7 +49,7 @@ spec:
   volumes: [{name: tmp, emptyDir: {}}]
 `
 
-// TestDevices: 'launcher devices' runs as manifests/devices says. kubelet has the devices that the machine has, the Node says what is missing, and a pod
+// TestDevices: 'launcher devices' and 'launcher cpu' run as manifests/devices says. kubelet has the devices that the machine has, the Node says what is missing, and a pod
 // under the restricted profile gets them as its own, and isolates itself as passt does.
 func TestDevices(t *testing.T) {
 	Require(t)
@@ -91,6 +91,18 @@ func TestDevices(t *testing.T) {
 	// The node's containerd has its configuration elsewhere, and the image of this test has no QEMU.
 	unknown := []string{"whether device_ownership_from_security_context is set is unknown: open /host/etc/containerd/config.toml: no such file or directory",
 		"the machine types of QEMU are unknown: "}
+	kvm := kubectl(t, "default", "get", "node", "node-1", "-o", "jsonpath={.metadata.labels['kilnvm\\.io/kvm']}")
+	has := usable(t, devices.Served[0])
+	if (kvm == "true") != has {
+		t.Errorf("label kilnvm.io/kvm is '%s', and /dev/kvm is usable: %t", kvm, has)
+	}
+	if has { // then 'launcher cpu' runs. The image has no libvirt either.
+		eventually(t, "'launcher cpu' writes why the CPU is unknown", func() (string, bool) {
+			failure := kubectl(t, "default", "get", "node", "node-1", "-o", "jsonpath={.metadata.annotations['kilnvm\\.io/cpu-failure']}")
+			return failure, strings.HasPrefix(failure, "libvirt has ended: ")
+		})
+	}
+	condition, _, _ = strings.Cut(condition, "; the CPU of guests is unknown: libvirt has ended: ") // it follows within minutes
 	for _, part := range append(missing, unknown...) {
 		if !strings.HasPrefix(condition, head) || !strings.Contains(condition, part) || strings.Count(condition, "; ") != len(missing)+len(unknown) {
 			t.Errorf("label and condition are '%s', want '%s' with '%s'", condition, head, part)
