@@ -252,6 +252,10 @@ func slimPod(of *corev1.Pod) {
 // 'launcher devices' of a node may write more.
 const mostMachineTypes = 16 << 10
 
+// mostNodeLabels bounds the bytes of the labels of a node. A node with 300 labels of its CPU and as many of KubeVirt's node-labeller has 28 KiB of them. An
+// attacker who takes over a node may write more. Such a node may lose labels that pods select, and gets no guest then.
+const mostNodeLabels = 128 << 10
+
 // slimNode keeps what decides whether a pod may run on a node: the labels, which HostProfiles select, too, the machine types, the taints, spec.unschedulable,
 // the condition Ready without its times, and the allocatable resources. Heartbeats change none of it.
 func slimNode(node *corev1.Node) {
@@ -267,6 +271,20 @@ func slimNode(node *corev1.Node) {
 		node.Annotations = map[string]string{v1alpha1.AnnotationMachineTypes: types}
 	}
 	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable}
+	keepShortest(node.Labels, mostNodeLabels)
+	node.Labels = internLabels(node.Labels)
+}
+
+// internLabels returns labels whose texts are shared by all nodes: nodes have hundreds of labels of their CPUs, which most of them have in common.
+func internLabels(labels map[string]string) map[string]string {
+	if labels == nil {
+		return nil
+	}
+	shared := make(map[string]string, len(labels))
+	for key, value := range labels {
+		shared[unique.Make(key).Value()] = unique.Make(value).Value()
+	}
+	return shared
 }
 
 // slimClaim keeps what the pod of a guest depends on: modes, size, StorageClass and phase.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -216,5 +217,51 @@ func TestCachesKeepPlacements(t *testing.T) {
 	}
 	if len(forged.Spec.Hardware.CPU.Features) != 1 {
 		t.Errorf("a name with the separator becomes %q", forged.Spec.Hardware.CPU.Features)
+	}
+}
+
+// TestNodesAreBounded: a node with 250 labels of its CPU takes some KiB of a cache beside others like it, and one with forged labels takes no more than the bound.
+func TestNodesAreBounded(t *testing.T) {
+	const nodes, labels = 1000, 250
+	node := func(i int) *corev1.Node {
+		of := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("node-", i), Labels: map[string]string{corev1.LabelHostname: fmt.Sprint("node-", i)}}}
+		for j := range labels {
+			of.Labels[fmt.Sprintf("%sfeature-%d", v1alpha1.LabelCPUFeature, j)] = string([]byte("true")) // texts of their own, as from a decoder
+		}
+		return of
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	kept := make([]any, nodes)
+	for i := range nodes {
+		var err error
+		if kept[i], err = Slim(node(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	each := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / nodes
+	t.Logf("a node with %d labels takes %d bytes", labels, each)
+	if each > 24<<10 {
+		t.Errorf("a node with %d labels takes %d bytes", labels, each)
+	}
+	if got := len(kept[0].(*corev1.Node).Labels); got != labels+1 {
+		t.Errorf("%d labels are left, want %d", got, labels+1)
+	}
+	forged := node(0)
+	for i := range 20_000 {
+		forged.Labels[fmt.Sprintf("%s%s-%d", v1alpha1.LabelCPUFeature, strings.Repeat("x", 50), i)] = "true"
+	}
+	if _, err := Slim(forged); err != nil {
+		t.Fatal(err)
+	}
+	size := 0
+	for key, value := range forged.Labels {
+		size += len(key) + len(value)
+	}
+	if size > mostNodeLabels || size < mostNodeLabels/2 {
+		t.Errorf("%d bytes of labels are left, want %d at most", size, mostNodeLabels)
 	}
 }
