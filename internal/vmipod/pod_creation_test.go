@@ -1,6 +1,7 @@
 package vmipod
 
 import (
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -133,6 +134,69 @@ func TestInputOfAPod(t *testing.T) {
 	}
 	on.reconcileAll()
 	on.expectRefusal("a claim does not exist yet", v1alpha1.ReasonFailedPvcNotFound, "later")
+}
+
+// TestCPUOfAPod: once a node reports its CPU, a pod selects the nodes with the recorded CPU of its guest. A record of another guest, one that is invalid, and
+// reports about guests with KVM where guests run without it count for nothing.
+func TestCPUOfAPod(t *testing.T) {
+	reporting := node("reporting")
+	reporting.Labels["cpu-feature.kilnvm.io/sse2"] = "true"
+	hardware := func() *v1alpha1.GuestHardware {
+		cpu := &v1alpha1.GuestCPU{Requested: "host-model", Model: "EPYC", Vendor: "AMD", Features: []string{"avx2", "pcommit"},
+			Topology: v1alpha1.GuestCPUTopology{Sockets: 1, Cores: 1, Threads: 1}}
+		return &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "a"},
+			Spec:   v1alpha1.GuestHardwareSpec{Identity: "seed", Hardware: &v1alpha1.HardwareRecord{SchemaVersion: 2, Machine: "pc-q35-9.2", CPU: cpu}},
+			Status: v1alpha1.GuestHardwareStatus{VirtualMachineUID: "vm"}}
+	}
+	recorded := map[string]string{"cpu-feature.kilnvm.io/avx2": "true", "cpu-feature.kilnvm.io/pcommit": "true", "cpu-vendor.kilnvm.io/AMD": "true"}
+	for _, c := range []struct {
+		why     string
+		silent  bool
+		emulate bool
+		change  func(vmi *v1.VirtualMachineInstance, hardware *v1alpha1.GuestHardware)
+		want    map[string]string
+	}{
+		{"its record", false, false, func(*v1.VirtualMachineInstance, *v1alpha1.GuestHardware) {}, recorded},
+		{"no node reports", true, false, func(*v1.VirtualMachineInstance, *v1alpha1.GuestHardware) {}, nil},
+		{"guests run without KVM", false, true, func(*v1.VirtualMachineInstance, *v1alpha1.GuestHardware) {}, nil},
+		{"a record of another guest", false, false, func(_ *v1.VirtualMachineInstance, hardware *v1alpha1.GuestHardware) {
+			hardware.Spec.Identity, hardware.Status.VirtualMachineUID = "other", "other"
+		}, nil},
+		{"a record that was restored for another guest", false, false, func(_ *v1.VirtualMachineInstance, hardware *v1alpha1.GuestHardware) {
+			hardware.Spec.Identity, hardware.Status.VirtualMachineUID = "other", ""
+		}, nil},
+		{"an invalid record", false, false, func(_ *v1.VirtualMachineInstance, hardware *v1alpha1.GuestHardware) {
+			hardware.Spec.Hardware.CPU.Features[0] = "a/b\n"
+		}, nil},
+		{"the first boot", false, false, func(_ *v1.VirtualMachineInstance, hardware *v1alpha1.GuestHardware) { hardware.Spec.Hardware = nil }, nil},
+		{"hardware that is derived anew", false, false, func(vmi *v1.VirtualMachineInstance, _ *v1alpha1.GuestHardware) {
+			vmi.Annotations[v1alpha1.AnnotationHardware] = v1alpha1.HardwareLatest
+		}, nil},
+		{"a named model", false, false, func(vmi *v1.VirtualMachineInstance, _ *v1alpha1.GuestHardware) { vmi.Spec.Domain.CPU.Model = "EPYC" },
+			map[string]string{"cpu-model.kilnvm.io/EPYC": "true"}},
+	} {
+		vmi, found, also := explicitVMI(), hardware(), reporting.DeepCopy()
+		c.change(vmi, found)
+		vmi.Spec.NodeSelector = map[string]string{"zone": "a", "cpu-feature.kilnvm.io/avx2": "false"}
+		if c.silent {
+			also.Labels = nil
+		}
+		on := newCluster(t, vmi, found, also)
+		on.controller.Configuration = func() config.Cluster {
+			now := config.Default()
+			now.Pods.Emulate = c.emulate
+			return now
+		}
+		on.reconcileAll()
+		if on.pod() == nil {
+			t.Fatalf("%s: no pod: %+v", c.why, on.vmi().Status.Conditions)
+		}
+		want := map[string]string{corev1.LabelArchStable: "amd64", "zone": "a", "cpu-feature.kilnvm.io/avx2": "false", v1alpha1.LabelPasst: "true"}
+		maps.Copy(want, c.want)
+		if diff := cmp.Diff(want, on.pod().Spec.NodeSelector); diff != "" {
+			t.Errorf("%s: node selector -want +got\n%s", c.why, diff)
+		}
+	}
 }
 
 // TestVolumeStatus: with the pod, the status gets what the launcher must know of claims: their sizes are the sizes of new disks.

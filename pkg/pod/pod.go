@@ -20,6 +20,8 @@ type Input struct {
 	VMI *v1.VirtualMachineInstance
 	// Record is the hardware record of an earlier boot, nil at the first boot.
 	Record *record.Record
+	// CPULabels are the labels of the nodes that offer the CPU of the guest; nil if each node may have it.
+	CPULabels map[string]string
 	// Claims are the PersistentVolumeClaims that the VMI's volumes name, by their names. A claim that is missing here does not exist yet.
 	Claims map[string]Claim
 	// NetworkResources has the resource that a NetworkAttachmentDefinition asks pods to request (AnnotationResource), by the networkName of the VMI; empty if it

@@ -57,13 +57,15 @@ func (g guest) addScheduling(spec corev1.PodSpec) corev1.PodSpec {
 	return spec
 }
 
-// nodeSelector selects nodes of the VMI's architecture, unless the VMI selects another by itself, as in KubeVirt.
+// nodeSelector selects nodes of the VMI's architecture, unless the VMI selects another by itself, as in KubeVirt. It selects the CPU, too: terms of
+// affinity.nodeAffinity are alternatives, and the labels would have to be added to each.
 func (g guest) nodeSelector() map[string]string {
 	selector := map[string]string{}
 	if g.spec.Architecture != "" {
 		selector[corev1.LabelArchStable] = strings.ToLower(g.spec.Architecture)
 	}
 	maps.Copy(selector, g.spec.NodeSelector)
+	maps.Copy(selector, g.CPULabels)
 	g.selectPasstNodes(selector)
 	return selector
 }

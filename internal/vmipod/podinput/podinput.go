@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/nodecpu"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/ownership"
 	"github.com/kilnvm/kiln/pkg/config"
@@ -28,7 +29,7 @@ type Reader struct {
 	Configuration config.Cluster
 	// Settings are the settings of pods from flags. The configuration has the others.
 	Settings pod.Settings
-	// DemandOnly leaves out the hardware record and what fills the claims: what a pod asks of its node depends on neither.
+	// DemandOnly leaves out the hardware record, the labels of the CPU and what fills the claims: condition Placeable judges the CPU by NeededCPU.
 	DemandOnly bool
 }
 
@@ -37,6 +38,9 @@ func (r Reader) Read(ctx context.Context, vmi *v1.VirtualMachineInstance) (in po
 	in = pod.Input{VMI: vmi, Settings: SettingsOf(r.Configuration, r.Settings)}
 	if !r.DemandOnly {
 		if in.Record, err = r.readRecord(ctx, vmi); err != nil {
+			return in, err
+		}
+		if in.CPULabels, err = r.labelsOfCPU(ctx, in); err != nil {
 			return in, err
 		}
 	}
@@ -77,6 +81,35 @@ func (r Reader) readRecord(ctx context.Context, vmi *v1.VirtualMachineInstance) 
 		return nil, nil
 	}
 	return hardware.Spec.Hardware, nil
+}
+
+// NeededCPU returns what the guest of a VMI needs of the CPU of its node. Only a guest with host-model needs its record for it.
+func (r Reader) NeededCPU(ctx context.Context, vmi *v1.VirtualMachineInstance) (nodecpu.Need, error) {
+	var recorded *record.Record
+	if cpu := vmi.Spec.Domain.CPU; cpu != nil && cpu.Model == v1.CPUModeHostModel {
+		var err error
+		if recorded, err = r.readRecord(ctx, vmi); err != nil {
+			return nodecpu.Need{}, err
+		}
+	}
+	return nodecpu.NeedOf(&vmi.Spec, recorded, r.Configuration.Pods.Emulate), nil
+}
+
+// labelsOfCPU returns the labels of the nodes that offer the CPU of a guest. It returns none if no node reports its CPU: then nobody knows better than libvirt at
+// the start.
+func (r Reader) labelsOfCPU(ctx context.Context, in pod.Input) (map[string]string, error) {
+	need := nodecpu.NeedOf(&in.VMI.Spec, in.Record, in.Emulate)
+	if need.IsZero() {
+		return nil, nil
+	}
+	var nodes corev1.NodeList
+	if err := r.Cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	if !nodecpu.NewFleet(nodes.Items).Selects(need) {
+		return nil, nil
+	}
+	return need.Labels(), nil
 }
 
 // demandedLimits returns the resources for which the containers of a namespace must have limits, because a ResourceQuota bounds the limits, or because the
