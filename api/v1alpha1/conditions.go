@@ -223,6 +223,8 @@ const (
 	ReasonNoNodeTolerated = "NoNodeTolerated"
 	// ReasonNoNodeHasMachineType means that QEMU on each such node lacks machine.type of the guest.
 	ReasonNoNodeHasMachineType = "NoNodeHasMachineType"
+	// ReasonNoNodeHasCPU means that each such node that reports its CPU lacks a feature, the model or the vendor of the guest's CPU.
+	ReasonNoNodeHasCPU = "NoNodeHasCPU"
 	// ReasonNoNodeHasDevice means that no such node has the devices that the guest requests.
 	ReasonNoNodeHasDevice = "NoNodeHasDevice"
 	// ReasonNoNodeHasHugePages means that no such node has so many huge pages.

@@ -1,10 +1,14 @@
 package placeable
 
 import (
+	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/nodecpu"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
@@ -22,7 +26,8 @@ type stage struct {
 }
 
 // judgeNodes returns whether a node could run a pod if no other pod were there. A node that is away for now counts, but only in a verdict of Unknown.
-func judgeNodes(need Need, nodes []corev1.Node) Verdict {
+func judgeNodes(need Need, cluster Cluster) Verdict {
+	nodes := cluster.Nodes
 	if len(nodes) == 0 {
 		return no(v1alpha1.ReasonNoNode, "the cluster has no node: add one")
 	}
@@ -30,7 +35,7 @@ func judgeNodes(need Need, nodes []corev1.Node) Verdict {
 	for i := range nodes {
 		left = append(left, &nodes[i])
 	}
-	for _, s := range stagesOf(need) {
+	for _, s := range stagesOf(need, cluster.Fleet) {
 		fit := slices.DeleteFunc(slices.Clone(left), func(node *corev1.Node) bool { return !s.fits(node) })
 		switch {
 		case len(fit) > 0:
@@ -45,7 +50,7 @@ func judgeNodes(need Need, nodes []corev1.Node) Verdict {
 }
 
 // stagesOf returns the demands of a guest, in the order in which the scheduler's filters name them. What may change at any moment comes last.
-func stagesOf(need Need) []stage {
+func stagesOf(need Need, fleet *nodecpu.Fleet) []stage {
 	of := need.Pod
 	requests := resourcehelper.PodRequests(of, resourcehelper.PodResourcesOptions{})
 	requests[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
@@ -80,6 +85,10 @@ func stagesOf(need Need) []stage {
 				": set machine.type to a type that it has, such as the alias 'q35', 'virt' or 's390-ccw-virtio' of the architecture, or use a launcher image " +
 				"whose QEMU has the type"
 		}},
+		{v1alpha1.ReasonNoNodeHasCPU, func(node *corev1.Node) bool { return fleet.Fits(need.CPU, node) }, func(left []*corev1.Node) string {
+			return "no node offers the CPU of the guest: " + explainCPU(need.CPU, fleet, left) +
+				". Add a node that does, or let the guest have another CPU: 'kubectl kiln repin --cpu' replaces a recorded one, and domain.cpu names others"
+		}},
 		{v1alpha1.ReasonNoNodeHasDevice, holds(devices), func(left []*corev1.Node) string {
 			return "no node for the guest has these devices: " + explainLacking(left, requests, devices) +
 				". Add a node that has them, or check the device plugins of the nodes"
@@ -111,6 +120,38 @@ func hasMachineType(node *corev1.Node, wanted string) bool {
 		}
 	}
 	return false
+}
+
+// explainCPU counts the nodes by what they lack of a CPU. What most nodes lack comes first.
+func explainCPU(need nodecpu.Need, fleet *nodecpu.Fleet, left []*corev1.Node) string {
+	type verb struct{ one, many, object string }
+	counts := map[verb]int{}
+	for _, node := range left {
+		lack := fleet.LackOf(need, node)
+		switch vendor := lack.Vendor; {
+		case !fleet.Reports(need, node):
+			counts[verb{"does", "do", "not report a CPU"}]++
+		case lack.Model == "" && len(lack.Features) == 0:
+			counts[verb{"has", "have", "another vendor " + vendor}]++
+		default:
+			counts[verb{"lacks", "lack", lack.String()}]++
+		}
+	}
+	groups := slices.SortedFunc(maps.Keys(counts), func(a, b verb) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a.many, b.many), cmp.Compare(a.object, b.object))
+	})
+	var texts []string
+	for _, group := range groups[:min(len(groups), mostNamed)] {
+		if counts[group] == 1 {
+			texts = append(texts, "1 node "+group.one+" "+group.object)
+		} else {
+			texts = append(texts, fmt.Sprintf("%d nodes %s %s", counts[group], group.many, group.object))
+		}
+	}
+	if len(groups) > mostNamed {
+		texts = append(texts, "other nodes lack other parts")
+	}
+	return strings.Join(texts, "; ")
 }
 
 // lacking returns the requested resources of which a node has less.

@@ -9,6 +9,7 @@ package placeable
 import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/nodecpu"
 	"github.com/kilnvm/kiln/pkg/pod"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -20,6 +21,8 @@ type Need struct {
 	Pod *corev1.Pod
 	// MachineType is machine.type of the guest. It is empty if it is not known.
 	MachineType string
+	// CPU is what the guest needs of the CPU of its node. Pod does not select nodes by it.
+	CPU nodecpu.Need
 	// Mistakes are the errors of pkg/pod, and those about other objects that do not exist.
 	Mistakes field.ErrorList
 	// Awaited are the claims that do not exist yet, and that the DataVolumes of dataVolumeTemplates are to make.
@@ -32,6 +35,8 @@ type Need struct {
 type Cluster struct {
 	// Nodes are all nodes. Their labels, machine types, taints, spec.unschedulable, condition Ready and allocatable resources are read.
 	Nodes []corev1.Node
+	// Fleet is of the same nodes. If it is nil, each verdict makes one.
+	Fleet *nodecpu.Fleet
 	// NamespaceLabels choose the level of Pod Security.
 	NamespaceLabels map[string]string
 	Quotas          []corev1.ResourceQuota
@@ -77,7 +82,10 @@ func Judge(need Need, cluster Cluster) Verdict {
 			}
 		}
 	}
-	verdict := judgeNodes(need, cluster.Nodes)
+	if cluster.Fleet == nil {
+		cluster.Fleet = nodecpu.NewFleet(cluster.Nodes)
+	}
+	verdict := judgeNodes(need, cluster)
 	if verdict.Status != corev1.ConditionTrue {
 		return verdict
 	}

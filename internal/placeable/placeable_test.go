@@ -7,7 +7,9 @@ import (
 
 	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/nodecpu"
 	"github.com/kilnvm/kiln/pkg/pod"
+	"github.com/kilnvm/kiln/pkg/record"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -59,7 +61,9 @@ type situation struct {
 	second               string
 	quota, limits, label string
 	created              bool
-	claims, awaited      []string
+	// features are the features of the guest's recorded CPU, whose vendor is AMD.
+	features        []string
+	claims, awaited []string
 	// mistake is an error of somebody else about the guest.
 	mistake *field.Error
 	want    string
@@ -72,6 +76,7 @@ const (
 	claimed      = `volumes: [{name: root, persistentVolumeClaim: {claimName: root}}], domain: {devices: {disks: [{name: root, disk: {bus: virtio}}]}}`
 	attached     = `networks: [{name: red, multus: {networkName: red}}], domain: {devices: {interfaces: [{name: red, bridge: {}, model: virtio}]}}`
 	machineTypes = `metadata: {annotations: {kilnvm.io/machine-types: "pc-q35-9.1,pc-q35-9.2,q35"}}`
+	cpuNode      = `metadata: {labels: {cpu-feature.kilnvm.io/sse2: "true", cpu-vendor.kilnvm.io/AMD: "true"}}`
 	kvmTaint     = `spec: {taints: [{key: dedicated, value: gpu, effect: NoSchedule}]}`
 )
 
@@ -168,6 +173,18 @@ var situations = []situation{
 	{why: "a taint that only warns", node: `spec: {taints: [{key: dedicated, effect: PreferNoSchedule}]}`, want: fitsReason},
 	{why: "a tainted node, and another one", node: kvmTaint, second: `metadata: {name: other}`, want: fitsReason},
 	{why: "a machine type that QEMU has", spec: "domain: {machine: {type: pc-q35-9.2}}", node: machineTypes, want: fitsReason},
+	{why: "a CPU that a node has", features: []string{"sse2"}, node: cpuNode, second: `metadata: {name: other}`, want: fitsReason},
+	{why: "a CPU, and no node reports", features: []string{"sse2", "pcommit"}, want: fitsReason},
+	{why: "no recorded CPU", node: cpuNode, want: fitsReason},
+	{why: "a feature that no node has", features: []string{"pcommit", "sse2"}, node: cpuNode, second: `metadata: {name: other}`,
+		want: v1alpha1.ReasonNoNodeHasCPU,
+		says: []string{"no node offers the CPU of the guest: 1 node does not report a CPU; 1 node lacks CPU features pcommit. ", "repin --cpu"}},
+	{why: "two nodes lack a feature", features: []string{"pcommit", "sse2"}, node: cpuNode, second: cpuNode, want: v1alpha1.ReasonNoNodeHasCPU,
+		says: []string{": 2 nodes lack CPU features pcommit. "}},
+	{why: "another vendor", features: []string{"sse2"}, node: strings.ReplaceAll(cpuNode, "AMD", "Intel"), want: v1alpha1.ReasonNoNodeHasCPU,
+		says: []string{"1 node has another vendor Intel"}},
+	{why: "the node with the CPU has no device", features: []string{"sse2"}, node: cpuNode + `, status: {allocatable: {devices.kubevirt.io/kvm: "0"}}`,
+		second: `metadata: {name: other}`, want: v1alpha1.ReasonNoNodeHasDevice},
 	{why: "an alias", spec: "domain: {machine: {type: q35}}", node: machineTypes, want: fitsReason},
 	{why: "a machine type of another vendor", spec: "domain: {machine: {type: pc-q35-rhel9.6.0}}", node: machineTypes,
 		want: v1alpha1.ReasonNoNodeHasMachineType, says: []string{"'pc-q35-rhel9.6.0'", "machine.type", "'q35'"}},
@@ -223,6 +240,11 @@ func judged(t *testing.T, s situation) Verdict {
 	}
 	made, mistakes := pod.New(in)
 	need := Need{Pod: made.Pod, MachineType: ptr.Deref(in.VMI.Spec.Domain.Machine, v1.Machine{}).Type, Mistakes: mistakes, Created: s.created, Awaited: s.awaited}
+	if len(s.features) > 0 {
+		in.VMI.Spec.Domain.CPU.Model = v1.CPUModeHostModel
+		cpu := &record.CPU{Requested: v1.CPUModeHostModel, Model: "EPYC", Vendor: "AMD", Features: s.features}
+		need.CPU = nodecpu.NeedOf(&in.VMI.Spec, &record.Record{CPU: cpu}, false)
+	}
 	if s.mistake != nil {
 		need.Mistakes = append(need.Mistakes, s.mistake)
 	}
@@ -285,7 +307,8 @@ func TestSituations(t *testing.T) {
 	}
 	for _, reason := range []string{v1alpha1.ReasonNodeFits, v1alpha1.ReasonFailedPvcNotFound, v1alpha1.ReasonNetworkNotFound, v1alpha1.ReasonNotPlaceable,
 		v1alpha1.ReasonStorageClassNotFound, v1alpha1.ReasonReferenceNotFound, v1alpha1.ReasonQuotaExceeded, v1alpha1.ReasonOutsideLimitRange,
-		v1alpha1.ReasonNoNode, v1alpha1.ReasonNoNodeMatches, v1alpha1.ReasonNoNodeTolerated, v1alpha1.ReasonNoNodeHasMachineType, v1alpha1.ReasonNoNodeHasDevice,
+		v1alpha1.ReasonNoNode, v1alpha1.ReasonNoNodeMatches, v1alpha1.ReasonNoNodeTolerated, v1alpha1.ReasonNoNodeHasMachineType, v1alpha1.ReasonNoNodeHasCPU,
+		v1alpha1.ReasonNoNodeHasDevice,
 		v1alpha1.ReasonNoNodeHasHugePages, v1alpha1.ReasonNoNodeLargeEnough, v1alpha1.ReasonNodesUnavailable, v1alpha1.ReasonNotJudged,
 		v1alpha1.ReasonClaimAwaited} {
 		if !seen[reason] {

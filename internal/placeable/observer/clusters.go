@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kilnvm/kiln/internal/nodecpu"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/placeable"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 type clusters struct {
 	cache       client.Reader
 	nodes       *corev1.NodeList
+	fleet       *nodecpu.Fleet
 	byNamespace map[string]placeable.Cluster
 }
 
@@ -32,7 +34,7 @@ func (c *clusters) read(ctx context.Context, namespace string) (cluster placeabl
 		if err := c.cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 			return cluster, fmt.Errorf("listing nodes: %w", err)
 		}
-		c.nodes = &nodes
+		c.nodes, c.fleet = &nodes, nodecpu.NewFleet(nodes.Items)
 	}
 	var quotas corev1.ResourceQuotaList
 	if err := c.cache.List(ctx, &quotas, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
@@ -42,7 +44,7 @@ func (c *clusters) read(ctx context.Context, namespace string) (cluster placeabl
 	if err := c.cache.List(ctx, &limits, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return cluster, fmt.Errorf("listing limitranges: %w", err)
 	}
-	cluster = placeable.Cluster{Nodes: c.nodes.Items, Quotas: quotas.Items, LimitRanges: limits.Items}
+	cluster = placeable.Cluster{Nodes: c.nodes.Items, Fleet: c.fleet, Quotas: quotas.Items, LimitRanges: limits.Items}
 	found, err := objects.GetOrNil(ctx, c.cache, types.NamespacedName{Name: namespace}, &corev1.Namespace{})
 	if err != nil {
 		return cluster, fmt.Errorf("reading namespaces: %w", err)

@@ -31,7 +31,7 @@ type need struct {
 
 // size returns about how many bytes are in a need. Tenants may have written all of them.
 func (n *need) size() int {
-	size := len(n.MachineType)
+	size := len(n.MachineType) + n.CPU.Size()
 	if n.Pod != nil {
 		size += n.Pod.Size()
 	}
@@ -79,6 +79,10 @@ func (o *Observer) readNeed(ctx context.Context, vm *v1.VirtualMachine) (*need, 
 		return unknown(v1alpha1.ReasonUnreadable, unreadable(err))
 	}
 	n := &need{depends: dependenciesOf(vmi)}
+	// The cache has no records.
+	if n.CPU, err = (podinput.Reader{Live: o.Live, Configuration: reader.Configuration}).NeededCPU(ctx, vmi); err != nil {
+		return unknown(v1alpha1.ReasonUnreadable, unreadable(err))
+	}
 	if machine := vmi.Spec.Domain.Machine; machine != nil {
 		n.MachineType = machine.Type
 	}

@@ -61,6 +61,8 @@ type version struct {
 	uid                  types.UID
 	generation           int64
 	pins, hardware, arch string
+	// identity decides whose a GuestHardware is.
+	identity string
 }
 
 const (
@@ -201,5 +203,5 @@ func unreadable(err error) string {
 
 func versionOf(vm *v1.VirtualMachine) version {
 	return version{vm.UID, vm.Generation, vm.Annotations[v1alpha1.AnnotationPins], vm.Annotations[v1alpha1.AnnotationHardware],
-		vm.Annotations[v1alpha1.AnnotationArchitecture]}
+		vm.Annotations[v1alpha1.AnnotationArchitecture], vm.Annotations[v1alpha1.AnnotationIdentity]}
 }

@@ -160,6 +160,55 @@ func TestMachineTypes(t *testing.T) {
 	}
 }
 
+// TestCPUs: a VM whose recorded CPU no node has is judged again when a node reports it, and when its record changes.
+func TestCPUs(t *testing.T) {
+	node := newNode("a", "4Gi")
+	node.Labels["cpu-feature.kilnvm.io/sse2"] = "true"
+	vm := newVM("shop", "web", "512Mi")
+	topology := v1alpha1.GuestCPUTopology{Sockets: 1, Cores: 1, Threads: 1}
+	hardware := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Status: v1alpha1.GuestHardwareStatus{VirtualMachineUID: vm.UID},
+		Spec: v1alpha1.GuestHardwareSpec{Hardware: &v1alpha1.HardwareRecord{SchemaVersion: 2, Machine: "pc-q35-9.2",
+			CPU: &v1alpha1.GuestCPU{Requested: "host-model", Model: "EPYC", Features: []string{"pcommit", "sse2"}, Topology: topology}}}}
+	c := newCluster(t, node, hardware)
+	if got := []string{c.judge(vm, false), c.judge(newVM("shop", "other", "512Mi"), false)}; !slices.Equal(got,
+		[]string{v1alpha1.ReasonNoNodeHasCPU, v1alpha1.ReasonNodeFits}) {
+		t.Fatal(got)
+	}
+	if of := c.guests[client.ObjectKeyFromObject(vm)]; of.need == nil || of.need.size() < len("pcommit,sse2")+of.need.Pod.Size() {
+		t.Errorf("the need is %+v", of.need)
+	}
+	upgraded := node.DeepCopy()
+	upgraded.Labels["cpu-feature.kilnvm.io/pcommit"] = "true"
+	if err := c.Update(t.Context(), upgraded); err != nil {
+		t.Fatal(err)
+	}
+	c.noteNode(node, upgraded)
+	c.expectChanged("another QEMU", "web")
+	if got := c.judge(vm, true); got != v1alpha1.ReasonNodeFits {
+		t.Errorf("with the other QEMU: %s", got)
+	}
+	replaced := hardware.DeepCopy()
+	replaced.ResourceVersion = ""
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(hardware), replaced); err != nil {
+		t.Fatal(err)
+	}
+	before := replaced.DeepCopy()
+	replaced.Spec.Hardware.CPU.Features = []string{"hle"}
+	if err := c.Update(t.Context(), replaced); err != nil {
+		t.Fatal(err)
+	}
+	c.NoteHardware(before, before)
+	c.expectChanged("nothing has changed")
+	c.NoteHardware(before, replaced)
+	c.expectChanged("another record", "web")
+	if got := c.judge(vm, true); got != v1alpha1.ReasonNoNodeHasCPU {
+		t.Errorf("with the other record: %s", got)
+	}
+	c.Forget(client.ObjectKeyFromObject(vm))
+	c.NoteHardware(before, nil)
+	c.expectChanged("a VM that runs")
+}
+
 // TestNamespaces: a quota and a Secret of one namespace do not concern another one.
 func TestNamespaces(t *testing.T) {
 	c := newCluster(t, newNode("a", "4Gi"))

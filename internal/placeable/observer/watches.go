@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/vmipod/podinput"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -29,6 +30,8 @@ func (o *Observer) Source(mgr ctrl.Manager) (source.Source, error) {
 	if err != nil && !meta.IsNoMatchError(err) {
 		return nil, err
 	}
+	hardware := &metav1.PartialObjectMetadata{} // as other controllers watch them: the cache keeps no records
+	hardware.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("GuestHardware"))
 	watched := []watch{
 		{&corev1.Node{}, func(before, after client.Object) {
 			was, _ := before.(*corev1.Node)
@@ -44,6 +47,7 @@ func (o *Observer) Source(mgr ctrl.Manager) (source.Source, error) {
 		}},
 		{&corev1.PersistentVolumeClaim{}, o.NoteClaim},
 		{&storagev1.StorageClass{}, o.NoteClass},
+		{hardware, o.NoteHardware},
 	}
 	if err == nil {
 		watched = append(watched, watch{network, func(before, after client.Object) {
@@ -95,6 +99,18 @@ func (o *Observer) NoteClaim(before, after client.Object) {
 func (o *Observer) NoteClass(before, after client.Object) {
 	if before == nil || after == nil {
 		o.noteDependency(kindClass, client.ObjectKeyFromObject(either(before, after)))
+	}
+}
+
+// NoteHardware notes a change of a GuestHardware, which has the name of its VM: its spec has the record, and the UIDs of its status say whose it is.
+func (o *Observer) NoteHardware(before, after client.Object) {
+	if before != nil && after != nil && before.GetResourceVersion() == after.GetResourceVersion() {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if key := client.ObjectKeyFromObject(either(before, after)); o.guests[key] != nil {
+		o.markStale(key)
 	}
 }
 

@@ -40,6 +40,7 @@ var messages = []struct{ step, reason, message, cause string }{
 	{stepScheduled, "Unschedulable", "0/3 nodes are available: 3 Insufficient hugepages-2Mi.", "no room"},
 	{stepScheduled, "NoNodeLargeEnough", "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}.", "too large"},
 	{stepScheduled, "NoNodeHasHugePages", "0/3 nodes are available: 3 Insufficient hugepages-2Mi.", "too many huge pages"},
+	{stepScheduled, "NoNodeHasCPU", "no node offers the CPU of the guest: 2 nodes lack CPU features pcommit", "no CPU"},
 	{stepScheduled, "NoNodeHasDevice", "0/3 nodes are available: 3 Insufficient devices.kubevirt.io/kvm.", "no KVM anywhere"},
 	{stepScheduled, "NoNodeHasDevice", "0/3 nodes are available: 3 Insufficient nvidia.com/A100.", "too many devices"},
 	{stepScheduled, "Unschedulable", "0/3 nodes are available: 3 Insufficient devices.kubevirt.io/kvm.", "no KVM"},

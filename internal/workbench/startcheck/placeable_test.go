@@ -75,3 +75,19 @@ func TestTooLarge(t *testing.T) {
 		}
 	}
 }
+
+// TestNoCPU: of a VM whose pod waits for a node with its CPU, the answer names what the nodes lack. The scheduler's message does not.
+func TestNoCPU(t *testing.T) {
+	const lack = "no node offers the CPU of the guest: 2 nodes lack CPU features pcommit"
+	unmatched := podUnscheduled("0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector.")
+	says := func(o *Objects) {
+		o.VM.Object.Status.Conditions = append(o.VM.Object.Status.Conditions, v1.VirtualMachineCondition{Type: v1alpha1.ConditionPlaceable,
+			Status: corev1.ConditionFalse, Reason: v1alpha1.ReasonNoNodeHasCPU, Message: lack})
+	}
+	if answer := CheckStart(withChanges(podPending(), says, unmatched)); !strings.Contains(answer.Cause, lack) || !strings.Contains(answer.Remedy, "repin --cpu") {
+		t.Errorf("%s Remedy: %s", answer.Cause, answer.Remedy)
+	}
+	if answer := CheckStart(withChanges(podPending(), unmatched)); !strings.Contains(answer.Cause, "didn't match") {
+		t.Errorf("without the condition: %s", answer.Cause)
+	}
+}
