@@ -12,6 +12,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
 	"github.com/kilnvm/kiln/pkg/identity"
+	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/render"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -200,6 +201,54 @@ func TestStatesNameDifferences(t *testing.T) {
 	got := call(t, "", append([]string{"states", "vmi/web"}, new(apiServer).serve(t, alone)...)...)
 	if cmdutil.ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), "does not belong to a VirtualMachine") {
 		t.Errorf("of a bare VMI: %v", got.err)
+	}
+}
+
+// TestPinnedCPUOfAVMI: beside KubeVirt, admission has written the recorded CPU into a VMI. 'states' finds the record in it, and 'explain' says where it comes from.
+func TestPinnedCPUOfAVMI(t *testing.T) {
+	t.Parallel()
+	of := boots(t, nil)
+	vmi, hardware := &v1.VirtualMachineInstance{}, &v1alpha1.GuestHardware{}
+	for text, object := range map[string]any{of.vmi: vmi, of.hardware: hardware} {
+		if err := yaml.Unmarshal([]byte(text), object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made, errs := render.KubeVirtOn(vmi, hardware.Spec.Hardware, &v1alpha1.ReportedCPU{Model: "EPYC", Vendor: "AMD", Features: []string{"avx2", "svm"}})
+	if len(errs) > 0 || made.CPU == nil {
+		t.Fatal(errs, made.CPU)
+	}
+	hardware.Spec.Hardware.CPU, hardware.Spec.Hardware.SchemaVersion = made.CPU, made.SchemaVersion
+	hardware.Status.LastBoot = nil // KubeVirt's guests have none
+	record.PinCPU(vmi, made.CPU, false)
+	if vmi.Spec.Domain.CPU.Model != "EPYC" {
+		t.Fatalf("not pinned: %+v", vmi.Spec.Domain.CPU)
+	}
+	var texts [2]string
+	for i, object := range []any{vmi, hardware} {
+		text, err := yaml.Marshal(object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[i] = string(text)
+	}
+	flags := append(new(apiServer).serve(t, of.vm, texts[0], texts[1]), "--runtime", "kubevirt")
+	got := call(t, "", append([]string{"states", "vm/web"}, flags...)...)
+	if got.err != nil || strings.Contains(got.out, "CPU changes") || !strings.Contains(got.out, "3 vmi") {
+		t.Errorf("states: %v %s\n%s", got.err, got.errOut, got.out)
+	}
+	got = call(t, "", append([]string{"explain", "vmi/web"}, flags...)...)
+	if got.err != nil || strings.Contains(got.out, "elsewhere") {
+		t.Errorf("explain: %v %s\n%s", got.err, got.errOut, got.out)
+	}
+	for _, field := range []string{`model: "EPYC"`, `name: "avx2"`, `name: "svm"`, `policy: "require"`} {
+		found := false
+		for line := range strings.Lines(got.out) {
+			found = found || strings.Contains(line, field) && strings.HasSuffix(line, "record (GuestHardware web)\n")
+		}
+		if !found {
+			t.Errorf("%s is not the record's in\n%s", field, got.out)
+		}
 	}
 }
 
