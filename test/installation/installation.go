@@ -123,6 +123,10 @@ patches:
 - target: {kind: Deployment, name: kiln-.*}
   patch: |
     - {op: replace, path: /spec/replicas, value: 1} # two cores
+- target: {kind: DaemonSet, name: kiln-devices-cpu} # reports the CPUs of emulated guests
+  patch: |
+    - {op: remove, path: /spec/template/spec/nodeSelector/kilnvm.io~1kvm}
+    - {op: remove, path: /spec/template/spec/containers/0/resources/limits/devices.kubevirt.io~1kvm}
 `
 
 func (i *Installation) apply(ctx context.Context, n *node.Node) error {

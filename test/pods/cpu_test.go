@@ -44,7 +44,7 @@ func (n *tenant) twoQEMUs() {
 func (n *tenant) reportAgain(node string) {
 	n.Helper()
 	ctx := context.WithoutCancel(n.Context())
-	out, err := shared.Kubectl(ctx, "--namespace", "kiln-system", "delete", "pod", "--selector", "app.kubernetes.io/name=kiln-devices",
+	out, err := shared.Kubectl(ctx, "--namespace", "kiln-devices", "delete", "pod", "--selector", "app.kubernetes.io/name=kiln-devices-cpu",
 		"--field-selector", "spec.nodeName="+node, "--timeout=180s")
 	if err != nil {
 		n.Error(err, out)
@@ -93,7 +93,7 @@ func (n *tenant) lacksCPU(vm, feature string) {
 	n.Helper()
 	n.eventually("VM "+vm+" says that the node lacks "+feature, func() (string, bool) {
 		got := n.placeable(vm)
-		return fmt.Sprintf("%+v", got), got.Status == corev1.ConditionFalse && got.Reason == "NoNodeHasCPU" && strings.Contains(got.Message, feature)
+		return fmt.Sprintf("%+v", got), got.Status == corev1.ConditionFalse && got.Reason == v1alpha1.ReasonNoNodeHasCPU && strings.Contains(got.Message, feature)
 	})
 	if phase := n.kubectl("get", "vmi", vm, "-o", "jsonpath={.status.phase}"); phase == "Running" {
 		n.Errorf("%s runs on a node that lacks %s", vm, feature)
