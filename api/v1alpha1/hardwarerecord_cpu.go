@@ -3,7 +3,8 @@ package v1alpha1
 // GuestCPU is the CPU that a guest found. With host-model, a later boot asks libvirt for exactly this CPU, and fields of spec.domain.cpu.features win over it.
 // With a model, spec.domain.cpu determines the CPU, and with host-passthrough the host does.
 type GuestCPU struct {
-	// requested is spec.domain.cpu.model of the boot that recorded the CPU: host-model, host-passthrough or a model. The CPU is recorded anew if it changes.
+	// requested is spec.domain.cpu.model of the boot that recorded the CPU: host-model, host-passthrough or a model. The CPU is recorded anew if it changes. With
+	// none, the next boot records the CPU anew.
 	Requested string `json:"requested"`
 	// model is libvirt's name of the CPU model, such as EPYC-Rome.
 	Model string `json:"model"`
@@ -24,6 +25,9 @@ type GuestCPU struct {
 	// firstSeen reports that the guest had booted before its CPU was recorded. At those boots it may have had another CPU.
 	FirstSeen bool `json:"firstSeen,omitempty"`
 }
+
+// CPURequestedNone is the value of requested in a record whose CPU the next boot records anew. No VM requests a model of this name.
+const CPURequestedNone = "none"
 
 // GuestCPUTopology is a CPU topology.
 type GuestCPUTopology struct {

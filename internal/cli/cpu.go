@@ -157,7 +157,7 @@ func (o *cpuCheckRun) printCheckCounts(c cpucheck.Check, nowhere int) {
 		say("%s not seen to run yet", countText(n, "CPU of host-model was", "CPUs of host-model were"))
 	}
 	if c.Unrecorded > 0 {
-		say("%s no recorded CPU", countText(c.Unrecorded, "guest has", "guests have"))
+		say("%s the CPU of the next boot", countText(c.Unrecorded, "guest records", "guests record"))
 	}
 	say("%s on %s: %d can start nowhere, %d only on some nodes, %d without features against flaws of CPUs",
 		cmdutil.Counted(len(c.Guests), "recorded CPU"), cmdutil.Counted(c.Nodes, "node"), nowhere,

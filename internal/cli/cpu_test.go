@@ -71,7 +71,7 @@ func TestCPUCheck(t *testing.T) {
 			t.Errorf("%s\nwant\n%s", squeezed, want)
 		}
 		for _, line := range []string{"1 node reports no CPUs, so no guest is judged by them: c\n", "3 CPUs of host-model were not seen to run yet\n",
-			"1 guest has no recorded CPU\n", "3 recorded CPUs on 2 nodes: 1 can start nowhere, 1 only on some nodes, 2 without features against flaws of CPUs\n"} {
+			"1 guest records the CPU of the next boot\n", "3 recorded CPUs on 2 nodes: 1 can start nowhere, 1 only on some nodes, 2 without features against flaws of CPUs\n"} {
 			if !strings.Contains(got.errOut, line) {
 				t.Errorf("'%s' is missing in\n%s", line, got.errOut)
 			}
@@ -118,13 +118,14 @@ func squeeze(table string) string {
 	return lines.String()
 }
 
-// TestRepinCPU: a dry run says what the guest notices on which node and changes nothing, and the command removes only the CPU from the record, once.
+// TestRepinCPU: a dry run says what the guest notices on which node and changes nothing, and the command marks only the CPU of the record, once.
 func TestRepinCPU(t *testing.T) {
 	t.Parallel()
 	disables := strings.Replace(cpuGuest("web", "u1", "hle", "sse2"), "cpu: {cores: 1}",
 		"cpu: {cores: 1, features: [{name: avx2, policy: disable}, {name: md-clear, policy: optional}]}", 1)
 	objects := []string{cpuNode("a", kilnFeature, "avx2", "hle", "sse2"), cpuNode("b", kilnFeature, "md-clear", "sse2"),
 		cpuNode("c", kilnFeature, "md-clear", "sse2"), disables, strings.Replace(cpuGuest("named", "u2"), "requested: host-model", "requested: EPYC", 1),
+		strings.Replace(cpuGuest("again", "u5"), "requested: host-model", "requested: none", 1),
 		"apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: new, namespace: default, uid: u4}\n" +
 			"spec: {runStrategy: Halted, template: {spec: {domain: {memory: {guest: 1Gi}, devices: {}}}}}"}
 	var patches []string
@@ -153,13 +154,13 @@ func TestRepinCPU(t *testing.T) {
 		t.Errorf("%v, %q:\n%s%s\nwant\n%s", dry.err, patches, dry.out, dry.errOut, want)
 	}
 	got := call(t, "", args...)
-	const wantPatch = `/apis/kilnvm.io/v1alpha1/namespaces/default/guesthardwares/web {"metadata":{"resourceVersion":"7"},"spec":{"hardware":{"cpu":null}}}`
+	const wantPatch = `/apis/kilnvm.io/v1alpha1/namespaces/default/guesthardwares/web {"metadata":{"resourceVersion":"7"},"spec":{"hardware":{"cpu":{"requested":"none"}}}}`
 	if want := "VirtualMachine default/web\n" + change; got.err != nil || got.out != want || !slices.Equal(patches, []string{wantPatch}) {
 		t.Errorf("%v, %q, want %q:\n%s%s\nwant\n%s", got.err, patches, wantPatch, got.out, got.errOut, want)
 	}
 	refuse = true
 	for name, want := range map[string]string{
-		"web": "Users who may 'administer' guesthardwares may take a new CPU", "new": "no CPU is recorded", "named": "spec.domain.cpu.model 'EPYC' decides the CPU",
+		"again": "the next boot already records the CPU of its node", "web": "Users who may 'administer' guesthardwares may take a new CPU", "new": "no CPU is recorded", "named": "spec.domain.cpu.model 'EPYC' decides the CPU",
 	} {
 		args[1] = "vm/" + name
 		if got := call(t, "", args...); cmdutil.ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), want) {

@@ -73,7 +73,7 @@ type Lack struct {
 // Missing returns what the node lacks of a recorded CPU. A CPU that was recorded for host-model lists all its features, and needs no model: libvirt makes it of
 // features. host-passthrough needs nothing.
 func (o Offer) Missing(recorded *record.CPU) (l Lack) {
-	if recorded == nil || recorded.Requested == v1.CPUModeHostPassthrough {
+	if recorded == nil || recorded.Requested == v1.CPUModeHostPassthrough || recorded.Requested == v1alpha1.CPURequestedNone {
 		return l
 	}
 	for _, name := range recorded.Features {

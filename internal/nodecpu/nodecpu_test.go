@@ -51,6 +51,7 @@ func TestMissing(t *testing.T) {
 		{"another vendor", &record.CPU{Requested: "host-model", Model: "EPYC", Vendor: "AMD"}, "its vendor is Intel"},
 		{"the model", &record.CPU{Requested: "Nehalem", Model: "Nehalem"}, ""},
 		{"another model", &record.CPU{Requested: "Haswell", Model: "Haswell", Features: []string{"hle"}}, "CPU model 'Haswell', CPU features hle"},
+		{"another CPU at the next boot", &record.CPU{Requested: "none", Model: "EPYC", Features: []string{"hle"}}, ""},
 		{"whatever the host has", &record.CPU{Requested: "host-passthrough", Model: "EPYC", Features: []string{"hle"}}, ""},
 	} {
 		lack := node.Missing(c.cpu)

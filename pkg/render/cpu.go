@@ -25,6 +25,8 @@ func freezeCPU(vmi *v1.VirtualMachineInstance, cpu *libvirtxml.DomainCPU, frozen
 		made.Model, made.Vendor, made.Features, made.DisabledFeatures = host.Model, host.Vendor, host.Features, host.DisabledFeatures
 	case cpu.Mode == v1.CPUModeHostPassthrough && before != nil:
 		return before
+	case isForgotten(frozen):
+		return frozen.CPU // until a boot knows its CPU
 	default:
 		return nil
 	}
@@ -32,7 +34,7 @@ func freezeCPU(vmi *v1.VirtualMachineInstance, cpu *libvirtxml.DomainCPU, frozen
 	switch {
 	case before != nil:
 		made.FirstSeen, made.Verified = before.FirstSeen, before.Verified && record.DescribeCPUChange(before, &made) == ""
-	case frozen != nil && frozen.CPU == nil && frozen.SchemaVersion < cpuVersion: // ForgetCPU leaves a record of a later version
+	case frozen != nil && frozen.CPU == nil:
 		// A model of the spec was the guest's CPU at earlier boots as well.
 		made.FirstSeen = made.Requested == v1.CPUModeHostModel || made.Requested == v1.CPUModeHostPassthrough
 	}
@@ -67,12 +69,19 @@ func setCPU(r *record.Record, cpu *record.CPU) {
 // cpuVersion is the schemaVersion that added cpu.
 const cpuVersion = 2
 
-// ForgetCPU returns the record without its CPU: the next boot records the CPU that it finds. The schemaVersion tells such a record from a record that had no
-// CPU before, whose guest may have booted with another CPU than the CPU that is recorded next.
+// ForgetCPU returns the record with a CPU that the next boot records anew, as if the owner had changed spec.domain.cpu.model. The record keeps what the guest
+// found, so that the boot says what changes, and the next CPU is not taken for the first one that was seen.
 func ForgetCPU(recorded *record.Record) *record.Record {
-	without := recorded.DeepCopy()
-	without.CPU, without.SchemaVersion = nil, max(without.SchemaVersion, cpuVersion)
-	return without
+	forgotten := recorded.DeepCopy()
+	if cpu := forgotten.CPU; cpu != nil {
+		cpu.Requested, cpu.FirstSeen, cpu.Verified = v1alpha1.CPURequestedNone, false, false
+	}
+	return forgotten
+}
+
+// isForgotten reports whether the next boot records the CPU of a record anew.
+func isForgotten(recorded *record.Record) bool {
+	return recorded != nil && recorded.CPU != nil && recorded.CPU.Requested == v1alpha1.CPURequestedNone
 }
 
 // VerifiesCPU reports whether libvirt may add or drop features when it starts a guest with the CPU of this frontend: the guest's CPU is recorded, and no boot

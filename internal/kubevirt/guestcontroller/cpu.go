@@ -41,6 +41,9 @@ func (r *hardwareReconciler) readNodeCPU(ctx context.Context, vmi *v1.VirtualMac
 
 // addCPU adds the CPU of the guest's node to a record that lacks it. earlier is the record with which the guest has booted; nil at its first boot.
 func (r *hardwareReconciler) addCPU(ctx context.Context, of guest, earlier, made *record.Record) error {
+	if made.CPU != nil && made.CPU.Requested == v1alpha1.CPURequestedNone && of.hardware.Status.Guest != nil && of.hardware.Status.Guest.UID == of.vmi.UID {
+		return nil // the next boot records the CPU: this guest has booted with the one that is to go
+	}
 	node, err := r.readNodeCPU(ctx, of.vmi, made)
 	if err != nil || node == nil {
 		return err

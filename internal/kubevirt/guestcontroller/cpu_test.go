@@ -7,6 +7,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/nodecpu"
 	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
@@ -170,5 +171,39 @@ func TestUnknownCPU(t *testing.T) {
 		if got := c.reconciledHardware(); got != nil {
 			t.Errorf("%s: %+v", test.why, got.Spec.Hardware)
 		}
+	}
+}
+
+// TestForgottenCPU: a CPU that the next boot is to record anew stays so while the guest runs, also when its devices change, and the next boot records it.
+func TestForgottenCPU(t *testing.T) {
+	for _, hooked := range []bool{true, false} {
+		c := newVMCluster(t, labelledNode("one", "EPYC-Rome", "avx2", "clwb"), labelledNode("two", "EPYC", "avx2"))
+		c.asksForRecords()
+		text := ""
+		if hooked {
+			text = "{}"
+		}
+		c.replaceVMI(kubeVirtVMI(t, c.vm(), "1", 1, text))
+		c.runsOn("one", nil)
+		booted := c.reconciledHardware()
+		sameCPU(t, "the first boot", rome, booted.Spec.Hardware.CPU)
+		booted.Spec.Hardware = render.ForgetCPU(booted.Spec.Hardware)
+		if err := c.Update(t.Context(), booted); err != nil {
+			t.Fatal(err)
+		}
+		c.runsOn("one", func(vmi *v1.VirtualMachineInstance) {
+			vmi.Status.VolumeStatus = append(vmi.Status.VolumeStatus, v1.VolumeStatus{Name: "another", Target: "sdz"})
+		})
+		forgotten := c.reconciledHardware().Spec.Hardware
+		if forgotten.CPU == nil || forgotten.CPU.Requested != v1alpha1.CPURequestedNone {
+			t.Errorf("hook %t: the guest that runs has its CPU recorded: %+v", hooked, forgotten.CPU)
+		}
+		if hooked {
+			text = recordText(t, forgotten)
+		}
+		c.replaceVMI(kubeVirtVMI(t, c.vm(), "2", 1, text))
+		c.runsOn("two", nil)
+		sameCPU(t, "the next boot", &record.CPU{Requested: "host-model", Model: "EPYC", Vendor: "AMD", Features: []string{"avx2"}},
+			c.reconciledHardware().Spec.Hardware.CPU)
 	}
 }

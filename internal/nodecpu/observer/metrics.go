@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// unrecorded is the label of guests whose hardware record has no CPU.
+// unrecorded is the label of guests whose hardware record has no CPU that the next boot needs.
 const unrecorded fleet.Outlook = "unrecorded"
 
 // outlooks are the values of the metric's label.

@@ -82,12 +82,16 @@ func changesCPU(e event.UpdateEvent) bool {
 	return !equality.Semantic.DeepEqual(cpuOf(was), cpuOf(is))
 }
 
-// cpuOf returns the recorded CPU; nil without one, and for a CPU that no boot can have written.
+// cpuOf returns the recorded CPU; nil without one, for a CPU that the next boot records anew, and for a CPU that no boot can have written.
 func cpuOf(hardware *v1alpha1.GuestHardware) *record.CPU {
-	if hardware.Spec.Hardware == nil || record.CheckCPU(hardware.Spec.Hardware.CPU) != nil {
+	if hardware.Spec.Hardware == nil {
 		return nil
 	}
-	return hardware.Spec.Hardware.CPU
+	cpu := hardware.Spec.Hardware.CPU
+	if cpu == nil || cpu.Requested == v1alpha1.CPURequestedNone || record.CheckCPU(cpu) != nil {
+		return nil
+	}
+	return cpu
 }
 
 // Reconcile makes a round. One request is reconciled at a time.

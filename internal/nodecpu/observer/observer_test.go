@@ -154,9 +154,8 @@ func TestFeatureVanishes(t *testing.T) {
 			t.Errorf("%v guests are %s, want %v", got, outlook, want)
 		}
 	}
-	forgotten := newHardware("tsx")
-	forgotten.Spec.Hardware.CPU = nil
-	if err := c.Patch(t.Context(), forgotten, client.RawPatch("application/merge-patch+json", []byte(`{"spec": {"hardware": {"cpu": null}}}`))); err != nil {
+	forgotten := client.RawPatch("application/merge-patch+json", []byte(`{"spec": {"hardware": {"cpu": {"requested": "none"}}}}`))
+	if err := c.Patch(t.Context(), newHardware("tsx"), forgotten); err != nil {
 		t.Fatal(err)
 	}
 	c.expect("the next boot records another CPU", "web True EveryNodeOffers", 1)

@@ -30,7 +30,7 @@ type Check struct {
 	SilentNodes []string `json:"silentNodes"`
 	// Guests are the guests with a recorded CPU: first those that can start nowhere, then those that can start on some nodes only.
 	Guests []Guest `json:"guests"`
-	// Unrecorded is the number of VMs, and of VMIs without a VM, whose hardware record has no CPU, or that have no record.
+	// Unrecorded is the number of VMs, and of VMIs without a VM, whose next boot records the CPU that it finds.
 	Unrecorded int `json:"unrecorded"`
 	// Unjudged are the guests whose record cannot be read.
 	Unjudged []UnjudgedGuest `json:"unjudged"`
@@ -209,7 +209,7 @@ func (c *checker) judgeGuest(one manifest.Object, spec *v1.VirtualMachineInstanc
 		return err
 	}
 	hardware := c.hardwares[client.ObjectKeyFromObject(one)]
-	if owner.Ownership(hardware) != ownership.Own || hardware.Spec.Hardware == nil || hardware.Spec.Hardware.CPU == nil {
+	if owner.Ownership(hardware) != ownership.Own || hardware.Spec.Hardware == nil || recordsAnew(hardware.Spec.Hardware.CPU, spec) {
 		c.Unrecorded++
 		return nil
 	}
@@ -226,6 +226,11 @@ func (c *checker) judgeGuest(one manifest.Object, spec *v1.VirtualMachineInstanc
 	}
 	c.Guests = append(c.Guests, g)
 	return nil
+}
+
+// recordsAnew reports whether the next boot records the CPU: none is recorded, or the spec asks for another model than the recorded boot.
+func recordsAnew(cpu *record.CPU, spec *v1.VirtualMachineInstanceSpec) bool {
+	return cpu == nil || cpu.Requested == v1alpha1.CPURequestedNone || spec != nil && spec.Domain.CPU != nil && spec.Domain.CPU.Model != cpu.Requested
 }
 
 // readGuest returns who the owner of a GuestHardware would be, and what is written of the guest.

@@ -3,6 +3,7 @@ package repin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,7 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// A current CPU is taken by removing the recorded CPU: the next boot records the CPU that it finds, and later boots keep it. So the request has an effect once,
+// A current CPU is taken by a mark in the record: the next boot records the CPU that it finds, and later boots keep it. So the request has an effect once,
 // wherever the guest runs, and no manifest of the VM says anything about it. Only those may do it who may write records.
 
 // PlanCPU returns the GuestHardware of a VM, and what the guest may notice if its next boot records the CPU anew: the difference of the recorded CPU and of the
@@ -33,12 +34,15 @@ func PlanCPU(ctx context.Context, b *workbench.Bench, cluster client.Client, r w
 		return nil, planned, err
 	}
 	if ownership.GuestOf(r.Guest.VM).Ownership(hardware) != ownership.Own || hardware.Spec.Hardware == nil || hardware.Spec.Hardware.CPU == nil {
-		return nil, planned, fmt.Errorf("no CPU is recorded, so the next boot records the CPU of its node")
+		return nil, planned, errors.New("no CPU is recorded, so the next boot records the CPU of its node")
 	}
 	if err := record.Check(hardware.Spec.Hardware); err != nil {
 		return nil, planned, fmt.Errorf("GuestHardware '%s': %w", hardware.Name, err)
 	}
 	recorded := hardware.Spec.Hardware.CPU
+	if recorded.Requested == v1alpha1.CPURequestedNone {
+		return nil, planned, errors.New("the next boot already records the CPU of its node")
+	}
 	if recorded.Requested != v1.CPUModeHostModel {
 		return nil, planned, fmt.Errorf("spec.domain.cpu.model '%s' decides the CPU, and not the record: edit the VM, its instancetype or its preference",
 			recorded.Requested)
@@ -96,7 +100,7 @@ func compareOffers(recorded *record.CPU, offers []fleet.Offered, asked *v1.CPU) 
 	return changes
 }
 
-// ForgetCPU removes the CPU from the record of a GuestHardware. It fails with a conflict if the GuestHardware has changed since it was read.
+// ForgetCPU has the next boot record the CPU of a GuestHardware anew. It fails with a conflict if the GuestHardware has changed since it was read.
 func ForgetCPU(ctx context.Context, cluster client.Client, hardware *v1alpha1.GuestHardware) error {
 	changed := hardware.DeepCopy()
 	changed.Spec.Hardware = render.ForgetCPU(hardware.Spec.Hardware)
