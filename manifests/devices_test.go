@@ -18,7 +18,8 @@ func deviceWriters(t *testing.T, p plane) {
 	const account, label = "system:serviceaccount:kiln-devices:kiln-devices", `{"metadata": {"labels": {"kilnvm.io/passt": "true"}}}`
 	const condition = `{"status": {"conditions": [{"type": %q, "status": "True", "reason": "Complete", "message": "m"}]}}`
 	for _, name := range []string{"n1", "n2"} {
-		p.kubectl(t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": %q, "labels": {"zone": "a", "cpu-feature.kilnvm.io/hle": "true"}}}`, name), "create", "-f", "-")
+		p.kubectl(t, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": %q, "labels": {"zone": "a", "cpu-feature.kilnvm.io/hle": "true"}}}`,
+			name), "create", "-f", "-")
 		p.kubectl(t, "", "patch", "node", name, "--subresource=status", "--type=merge",
 			`-p={"status": {"capacity": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": "True"}]}}`)
 	}

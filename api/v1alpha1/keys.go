@@ -142,8 +142,8 @@ const LabelPasst = Prefix + "passt"
 // LabelKVM is on nodes whose /dev/kvm the pods of guests can use. Its value is 'true'. The DaemonSet of 'launcher cpu' selects it.
 const LabelKVM = Prefix + "kvm"
 
-// Labels of nodes on which 'launcher cpu' runs, each with the value 'true'. They are as KubeVirt's labels cpu-feature.node.kubevirt.io/ and its siblings, for the
-// QEMU of the launcher's image. Pods of guests select them.
+// Labels of nodes on which 'launcher cpu' runs, each with the value 'true'. They are as KubeVirt's labels cpu-feature.node.kubevirt.io/ and its siblings, for
+// the QEMU of the launcher's image. Pods of guests select them.
 const (
 	// LabelCPUFeature is followed by the name of a feature of host-model. A node has a label for each of these features.
 	LabelCPUFeature = "cpu-feature.kilnvm.io/"
@@ -153,7 +153,8 @@ const (
 	LabelCPUVendor = "cpu-vendor.kilnvm.io/"
 )
 
-// LabelCPUEmulated is on nodes whose labels of CPUs are about guests without KVM. Its value is 'true'. The labels count only in a cluster whose guests run so, too.
+// LabelCPUEmulated is on nodes whose labels of CPUs are about guests without KVM. Its value is 'true'. The labels count only in a cluster whose guests run so,
+// too.
 const LabelCPUEmulated = Prefix + "cpu-emulated"
 
 // AnnotationCPUFailure is on nodes whose CPU 'launcher cpu' could not read. Its value is the reason. Condition KilnGuests contains it.

@@ -204,7 +204,8 @@ func TestStatesNameDifferences(t *testing.T) {
 	}
 }
 
-// TestPinnedCPUOfAVMI: beside KubeVirt, admission has written the recorded CPU into a VMI. 'states' finds the record in it, and 'explain' says where it comes from.
+// TestPinnedCPUOfAVMI: beside KubeVirt, admission has written the recorded CPU into a VMI. 'states' finds the record in it, and 'explain' says where it comes
+// from.
 func TestPinnedCPUOfAVMI(t *testing.T) {
 	t.Parallel()
 	of := boots(t, nil)

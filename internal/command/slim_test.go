@@ -220,7 +220,8 @@ func TestCachesKeepPlacements(t *testing.T) {
 	}
 }
 
-// TestNodesAreBounded: a node with 250 labels of its CPU takes some KiB of a cache beside others like it, and one with forged labels takes no more than the bound.
+// TestNodesAreBounded: a node with 250 labels of its CPU takes some KiB of a cache beside others like it, and one with forged labels takes no more than the
+// bound.
 func TestNodesAreBounded(t *testing.T) {
 	const nodes, labels = 1000, 250
 	node := func(i int) *corev1.Node {

@@ -41,8 +41,8 @@ func (r reporter) writeNode(ctx context.Context, node *corev1.Node, report repor
 	return r.cluster.Status().Patch(ctx, node, client.StrategicMergeFrom(old))
 }
 
-// patchMetadata adds the labels of nodes on which passt runs and which have /dev/kvm, or removes them, and does the same with the annotation of the machine types.
-// The labels of CPUs belong to 'launcher cpu'. Its pod is deleted when the machine has no /dev/kvm any more, and its labels about KVM are removed here.
+// patchMetadata adds the labels of nodes on which passt runs and which have /dev/kvm, or removes them, and does the same with the annotation of the machine
+// types. The labels of CPUs belong to 'launcher cpu'. Its pod is deleted when the machine has no /dev/kvm any more, and its labels about KVM are removed here.
 func (r reporter) patchMetadata(ctx context.Context, node *corev1.Node, report report) error {
 	old := node.DeepCopy()
 	setLabel(node, v1alpha1.LabelPasst, report.passt)

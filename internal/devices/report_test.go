@@ -230,7 +230,8 @@ func TestMachineTypes(t *testing.T) {
 	}
 }
 
-// TestCPU: the Node has a label as long as guests can use /dev/kvm, and then the labels of the CPU stay, which another process writes. Its failure is in the condition.
+// TestCPU: the Node has a label as long as guests can use /dev/kvm, and then the labels of the CPU stay, which another process writes. Its failure is in the
+// condition.
 func TestCPU(t *testing.T) {
 	const kvm, feature, emulated, failure = "kilnvm.io/kvm", "cpu-feature.kilnvm.io/avx2", "kilnvm.io/cpu-emulated", "kilnvm.io/cpu-failure"
 	f := machine(t)
@@ -244,7 +245,8 @@ func TestCPU(t *testing.T) {
 		{"the first report", func(*corev1.Node) {}, []string{kvm}},
 		{"the CPU is reported", func(node *corev1.Node) { node.Labels[feature], node.Labels["zone"] = "true", "a" }, []string{kvm, feature, "zone"}},
 		{"KVM is gone", func(*corev1.Node) { write(t, filepath.Join(f.Proc, "misc"), "200 tun\n") }, []string{"zone"}},
-		{"a CPU without KVM is reported", func(node *corev1.Node) { node.Labels[feature], node.Labels[emulated] = "true", "true" }, []string{feature, emulated, "zone"}},
+		{"a CPU without KVM is reported", func(node *corev1.Node) { node.Labels[feature], node.Labels[emulated] = "true", "true" },
+			[]string{feature, emulated, "zone"}},
 	} {
 		node := nodeOf(t, in)
 		step.change(node)

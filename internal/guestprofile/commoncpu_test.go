@@ -149,7 +149,9 @@ func TestCommonCPU(t *testing.T) {
 		p.Spec.CommonCPU.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"pool": "a"}}
 	})
 	c.expectCPU(t, "who edits the selector does not wait", "Skylake-Server aes,avx2,avx512f", common, taken)
-	edit(func(p *v1alpha1.ClusterGuestProfile) { p.Spec.Template.Spec.Raw = []byte(`{"domain":{"cpu":{"model":"EPYC"}}}`) })
+	edit(func(p *v1alpha1.ClusterGuestProfile) {
+		p.Spec.Template.Spec.Raw = []byte(`{"domain":{"cpu":{"model":"EPYC"}}}`)
+	})
 	c.expectCPU(t, "a mistake", "Skylake-Server aes,avx2,avx512f", common, "False "+v1alpha1.ReasonInvalidField)
 	edit(func(p *v1alpha1.ClusterGuestProfile) { p.Spec.CommonCPU, p.Spec.Template.Spec.Raw = nil, nil })
 	c.expectCPU(t, "without the field", "", "", taken)

@@ -43,7 +43,7 @@ func hostModel(rpc *libvirt.Libvirt, of cpuOwner, caps *libvirtxml.DomainCapsCPU
 		}
 		cpu := &libvirtxml.DomainCPU{Model: &libvirtxml.DomainCPUModel{Value: mode.Models[0].Name}, Vendor: mode.Vendor}
 		for _, f := range mode.Features {
-			cpu.Features = append(cpu.Features, libvirtxml.DomainCPUFeature{Policy: f.Policy, Name: f.Name})
+			cpu.Features = append(cpu.Features, libvirtxml.DomainCPUFeature(f))
 		}
 		// The capabilities have invtsc, which libvirt leaves out of host-model, because a guest with it cannot migrate.
 		return expandCPU(rpc, of, cpu, libvirt.ConnectBaselineCPUMigratable)
@@ -166,8 +166,8 @@ func (l *Libvirt) OfferedCPUs(ctx context.Context, allowKVM KVM) (offered Offere
 	return offered, err
 }
 
-// usableModels returns the CPU models of which the host lacks no feature, sorted. Aliases are among them, because VMs name models by them, and deprecated models
-// are, because guests that have one still start.
+// usableModels returns the CPU models of which the host lacks no feature, sorted. Aliases are among them, because VMs name models by them, and deprecated
+// models are, because guests that have one still start.
 func usableModels(caps *libvirtxml.DomainCapsCPU) (names []string) {
 	if caps == nil {
 		return nil

@@ -19,9 +19,9 @@ const (
 	mpx = "mpx"
 )
 
-// HostModel returns the CPU that host-model means on a node, by the labels of KubeVirt's node-labeller. It returns nil if the labels do not tell: if they name no
-// model or several, no features, or a model that the node does not offer without changes. The labels do not name the features that such a model has and the node
-// lacks. Labels of nodes may be wrong. KubeVirt: pkg/virt-handler/node-labeller, v1.9.
+// HostModel returns the CPU that host-model means on a node, by the labels of KubeVirt's node-labeller. It returns nil if the labels do not tell: if they name
+// no model or several, no features, or a model that the node does not offer without changes. The labels do not name the features that such a model has and the
+// node lacks. Labels of nodes may be wrong. KubeVirt: pkg/virt-handler/node-labeller, v1.9.
 func HostModel(labels map[string]string) *v1alpha1.ReportedCPU {
 	offer, reported := FromKubeVirt.Read(labels)
 	var models []string

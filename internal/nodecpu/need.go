@@ -11,7 +11,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// Need is what a guest in a pod needs of the CPU of its node. Equal needs are equal by ==, and share their memory: most guests of a cluster have one of few CPUs.
+// Need is what a guest in a pod needs of the CPU of its node. Equal needs are equal by ==, and share their memory: most guests of a cluster have one of few
+// CPUs.
 type Need struct {
 	// features are separated by commas, sorted.
 	features      string
@@ -24,10 +25,10 @@ type Need struct {
 // architecture.
 var machinePrefixes = map[string][]string{"amd64": {"pc-", "q35"}, "arm64": {"virt"}, "s390x": {"s390-ccw-virtio"}}
 
-// NeedOf returns what a guest needs: the features that libvirt will be asked for. With host-model they are the features of the recorded CPU, as far as the spec does
-// not add or disable features (package frontend). At a first boot only the features of the spec count. A named model is needed with the features of the spec.
-// Without KVM only a recorded CPU counts: of other CPUs libvirt drops what QEMU does not emulate, and starts the guest. The record may be nil. record.Check must
-// have accepted it.
+// NeedOf returns what a guest needs: the features that libvirt will be asked for. With host-model they are the features of the recorded CPU, as far as the spec
+// does not add or disable features (package frontend). At a first boot only the features of the spec count. A named model is needed with the features of the
+// spec. Without KVM only a recorded CPU counts: of other CPUs libvirt drops what QEMU does not emulate, and starts the guest. The record may be nil.
+// record.Check must have accepted it.
 func NeedOf(spec *v1.VirtualMachineInstanceSpec, recorded *record.Record, emulated bool) Need {
 	cpu := spec.Domain.CPU
 	if cpu == nil || cpu.Model == "" || cpu.Model == v1.CPUModeHostPassthrough {

@@ -56,8 +56,8 @@ func testVM() *v1.VirtualMachine {
 func testHardware() *v1alpha1.GuestHardware {
 	return &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "web", UID: "hw-1"},
 		Spec: v1alpha1.GuestHardwareSpec{Identity: "seed", Hardware: &v1alpha1.HardwareRecord{Defaults: "v1", Digest: "sha256:" + strings.Repeat("0", 64),
-			SchemaVersion: 2, CPU: &v1alpha1.GuestCPU{Requested: "host-model", Model: "EPYC", Vendor: "AMD", Features: []string{"avx2", "svm"}, DisabledFeatures: []string{"monitor"},
-				Topology: v1alpha1.GuestCPUTopology{Sockets: 1, Cores: 2, Threads: 1}, Verified: true},
+			SchemaVersion: 2, CPU: &v1alpha1.GuestCPU{Requested: "host-model", Model: "EPYC", Vendor: "AMD", Features: []string{"avx2", "svm"},
+				DisabledFeatures: []string{"monitor"}, Topology: v1alpha1.GuestCPUTopology{Sockets: 1, Cores: 2, Threads: 1}, Verified: true},
 			UUID: "5d307ca9-b3ef-428c-8861-06e72d69f223", Machine: "pc-q35-9.2", MACs: map[string]string{"lan": "02:00:00:00:00:01"},
 			Devices: map[string]v1alpha1.GuestAddress{"disk.root": {PCI: "0000:0b:00.0"}}}},
 		Status: v1alpha1.GuestHardwareStatus{VirtualMachineUID: "vm-1"}}

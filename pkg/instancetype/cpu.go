@@ -54,8 +54,8 @@ func ownedCPUFields(set Set, vmi *v1.VirtualMachineInstance) []ownedField {
 	return fields
 }
 
-// isPinnedModel reports whether a VMI has a CPU model where the instancetype has host-model: beside KubeVirt, admission writes the recorded model into VMIs that
-// KubeVirt creates. A VM with a model of its own is refused by Conflicts.
+// isPinnedModel reports whether a VMI has a CPU model where the instancetype has host-model: beside KubeVirt, admission writes the recorded model into VMIs
+// that KubeVirt creates. A VM with a model of its own is refused by Conflicts.
 func isPinnedModel(wanted, given string) bool {
 	return wanted == v1.CPUModeHostModel && given != "" && given != v1.CPUModeHostModel && given != v1.CPUModeHostPassthrough
 }

@@ -21,8 +21,8 @@ const (
 // mpx is the feature that KubeVirt disables in each model that a VMI names, because libvirt's models of old Intel processors have it.
 const mpx = "mpx"
 
-// PinCPU asks for the recorded CPU in an explicit VMI with host-model: for its model and for all its features. KubeVirt then starts the guest only on nodes with
-// the labels of the model and of the features. Features of the VMI win over recorded ones, except optional ones, which the CPU has decided already.
+// PinCPU asks for the recorded CPU in an explicit VMI with host-model: for its model and for all its features. KubeVirt then starts the guest only on nodes
+// with the labels of the model and of the features. Features of the VMI win over recorded ones, except optional ones, which the CPU has decided already.
 //
 // A CPU that lacks a feature of its model keeps host-model: nodes without this feature have no label of the model, so no node would fit. If the VMI has the
 // hook, PinCPU then asks only for the features, because the hook puts the model back.

@@ -1,5 +1,5 @@
-// Package record judges and compares hardware records, and asks for recorded CPUs in VMIs. A record has the hardware that a guest must find again at later boots. Stored records are hostile input.
-// The package does not read libvirt XML: pkg/domain/abi makes records of domains.
+// Package record judges and compares hardware records, and asks for recorded CPUs in VMIs. A record has the hardware that a guest must find again at later
+// boots. Stored records are hostile input. The package does not read libvirt XML: pkg/domain/abi makes records of domains.
 package record
 
 import "github.com/kilnvm/kiln/api/v1alpha1"

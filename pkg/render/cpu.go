@@ -8,8 +8,8 @@ import (
 	"libvirt.org/go/libvirtxml"
 )
 
-// freezeCPU returns the record of a frontend's CPU. It is nil if no model is known: with host-model and host-passthrough on a host whose libvirt reports no CPU.
-// With host-passthrough the guest sees the CPU of each host, and the record has the CPU of the last one.
+// freezeCPU returns the record of a frontend's CPU. It is nil if no model is known: with host-model and host-passthrough on a host whose libvirt reports no
+// CPU. With host-passthrough the guest sees the CPU of each host, and the record has the CPU of the last one.
 func freezeCPU(vmi *v1.VirtualMachineInstance, cpu *libvirtxml.DomainCPU, frozen *record.Record, host *v1alpha1.ReportedCPU) *record.CPU {
 	if cpu == nil || vmi.Spec.Domain.CPU == nil {
 		return nil
@@ -41,8 +41,8 @@ func freezeCPU(vmi *v1.VirtualMachineInstance, cpu *libvirtxml.DomainCPU, frozen
 	return &made
 }
 
-// CaptureCPU adds the CPU of a running domain to its record, for a VMI with host-model: the CPU that libvirt made of it at the start. A domain that does not run
-// has none yet. libvirt writes the features that the model does not have, and those that the CPU lacks.
+// CaptureCPU adds the CPU of a running domain to its record, for a VMI with host-model: the CPU that libvirt made of it at the start. A domain that does not
+// run has none yet. libvirt writes the features that the model does not have, and those that the CPU lacks.
 func CaptureCPU(captured *record.Record, vmi *v1.VirtualMachineInstance, running *libvirtxml.Domain) {
 	spec, cpu := vmi.Spec.Domain.CPU, running.CPU
 	if spec == nil || spec.Model != v1.CPUModeHostModel || cpu == nil || cpu.Mode != "custom" || cpu.Model == nil || cpu.Model.Value == "" {

@@ -20,8 +20,8 @@ func KubeVirt(vmi *v1.VirtualMachineInstance, earlier *record.Record) (record.Re
 	return KubeVirtOn(vmi, earlier, nil)
 }
 
-// KubeVirtOn is KubeVirt with the CPU of the node on which the guest booted, nil if it is not known. The hook does not know the node: a CPU that is not recorded
-// yet is libvirt's choice.
+// KubeVirtOn is KubeVirt with the CPU of the node on which the guest booted, nil if it is not known. The hook does not know the node: a CPU that is not
+// recorded yet is libvirt's choice.
 func KubeVirtOn(vmi *v1.VirtualMachineInstance, earlier *record.Record, node *v1alpha1.ReportedCPU) (record.Record, field.ErrorList) {
 	if earlier != nil {
 		vmi = record.UnpinCPU(vmi, earlier.CPU)

@@ -9,8 +9,8 @@ import (
 	v1 "kubevirt.io/api/core/v1"
 )
 
-// TestCPUOfKubeVirt: the record of a guest that KubeVirt runs has the CPU of the node of its first boot. Later boots keep it, also if the VMI asks for it by model
-// and features, and if the guest is larger than the CPU's default width of addresses: KubeVirt writes no width.
+// TestCPUOfKubeVirt: the record of a guest that KubeVirt runs has the CPU of the node of its first boot. Later boots keep it, also if the VMI asks for it by
+// model and features, and if the guest is larger than the CPU's default width of addresses: KubeVirt writes no width.
 func TestCPUOfKubeVirt(t *testing.T) {
 	t.Parallel()
 	vmi := takenMachine(t).VMI

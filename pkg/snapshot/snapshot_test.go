@@ -62,8 +62,8 @@ spec:
 func hardware() *v1alpha1.GuestHardwareSpec {
 	return &v1alpha1.GuestHardwareSpec{Identity: "seed", Hardware: &v1alpha1.HardwareRecord{
 		Defaults: "v1", Digest: "sha256:" + strings.Repeat("0", 64), UUID: "5d307ca9-b3ef-428c-8861-06e72d69f223", Serial: "own", Machine: "pc-q35-9.2",
-		SchemaVersion: 2, CPU: &v1alpha1.GuestCPU{Requested: "host-model", Model: "EPYC", Vendor: "AMD", Features: []string{"avx2", "svm"}, DisabledFeatures: []string{"monitor"},
-			Topology: v1alpha1.GuestCPUTopology{Sockets: 1, Cores: 2, Threads: 1}, Verified: true},
+		SchemaVersion: 2, CPU: &v1alpha1.GuestCPU{Requested: "host-model", Model: "EPYC", Vendor: "AMD", Features: []string{"avx2", "svm"},
+			DisabledFeatures: []string{"monitor"}, Topology: v1alpha1.GuestCPUTopology{Sockets: 1, Cores: 2, Threads: 1}, Verified: true},
 		VSOCK: "77", MACs: map[string]string{"default": "02:00:00:00:00:01", "lan": "02:00:00:00:00:02"},
 		Devices: map[string]v1alpha1.GuestAddress{"disk.root": {PCI: "0000:0b:00.0", Target: "vda"}, "interface.lan": {PCI: "0000:0c:00.0"}},
 	}}

@@ -15,9 +15,9 @@ import (
 // fleet is the number of VMs with a record of their CPU, and of VMs without.
 const fleet = 6
 
-// TestCPUStays: VMs have host-model, and begin on two nodes with different CPUs. When virt-controller starts them again, it may place each of them on both nodes,
-// and all of them may find another CPU. The VMs that ask for a record find the CPU of their first boot on each node that virt-controller selects. VMs that
-// do not ask are as without Kiln.
+// TestCPUStays: VMs have host-model, and begin on two nodes with different CPUs. When virt-controller starts them again, it may place each of them on both
+// nodes, and all of them may find another CPU. The VMs that ask for a record find the CPU of their first boot on each node that virt-controller selects. VMs
+// that do not ask are as without Kiln.
 func TestCPUStays(t *testing.T) {
 	s := newSpace(t)
 	t.Parallel()

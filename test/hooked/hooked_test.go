@@ -93,7 +93,8 @@ func TestRecordOfKiln(t *testing.T) {
 	}
 }
 
-// TestCPUOfHook: libvirt has exactly the recorded CPU after KubeVirt's last definition. KubeVirt reads each definition back in types that lose vendor and check.
+// TestCPUOfHook: libvirt has exactly the recorded CPU after KubeVirt's last definition. KubeVirt reads each definition back in types that lose vendor and
+// check.
 func TestCPUOfHook(t *testing.T) {
 	l := start(t)
 	for seed := range uint64(few) {
@@ -101,8 +102,8 @@ func TestCPUOfHook(t *testing.T) {
 		vmi.Spec.Domain.CPU = &v1.CPU{Model: v1.CPUModeHostModel}
 		later := explicit(t, vmi)
 		frozen := rendered(t, later, nil)
-		frozen.CPU = &record.CPU{Requested: v1.CPUModeHostModel, Model: "EPYC", Vendor: "AMD", Features: []string{"arat", "x2apic"}, DisabledFeatures: []string{"monitor"},
-			Topology: record.Topology{Sockets: 1, Cores: 1, Threads: 1}, Verified: seed%2 == 0}
+		frozen.CPU = &record.CPU{Requested: v1.CPUModeHostModel, Model: "EPYC", Vendor: "AMD", Features: []string{"arat", "x2apic"},
+			DisabledFeatures: []string{"monitor"}, Topology: record.Topology{Sockets: 1, Cores: 1, Threads: 1}, Verified: seed%2 == 0}
 		if seed%3 == 0 { // with the features of a record that has no disabled ones, KubeVirt gets the model from admission
 			frozen.CPU.DisabledFeatures = nil
 		}

@@ -54,8 +54,8 @@ func TestFurtherPartsOfPods(t *testing.T) {
 	}
 }
 
-// TestEmulation: where the configuration of the chart has guests run without KVM, 'launcher cpu' reports the CPUs of such guests from each node, as by the patch of
-// docs/how-to/devices.md.
+// TestEmulation: where the configuration of the chart has guests run without KVM, 'launcher cpu' reports the CPUs of such guests from each node, as by the
+// patch of docs/how-to/devices.md.
 func TestEmulation(t *testing.T) {
 	const id = "DaemonSet kiln-devices/kiln-devices-cpu"
 	guide, err := os.ReadFile("../../docs/how-to/devices.md")

@@ -49,8 +49,8 @@ spec:
   volumes: [{name: tmp, emptyDir: {}}]
 `
 
-// TestDevices: 'launcher devices' and 'launcher cpu' run as manifests/devices says. kubelet has the devices that the machine has, the Node says what is missing, and a pod
-// under the restricted profile gets them as its own, and isolates itself as passt does.
+// TestDevices: 'launcher devices' and 'launcher cpu' run as manifests/devices says. kubelet has the devices that the machine has, the Node says what is
+// missing, and a pod under the restricted profile gets them as its own, and isolates itself as passt does.
 func TestDevices(t *testing.T) {
 	Require(t)
 	installDevices(t)

@@ -16,12 +16,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The CPU of guests that KubeVirt runs. Only libvirt in the guest's pod knows the CPU that it has made of host-model, and nobody reports it. The labels of the node
-// on which the guest has booted say what libvirt makes there. The record that this gives is not verified.
+// The CPU of guests that KubeVirt runs. Only libvirt in the guest's pod knows the CPU that it has made of host-model, and nobody reports it. The labels of the
+// node on which the guest has booted say what libvirt makes there. The record that this gives is not verified.
 
 // readNodeCPU returns the CPU that host-model means on the node of a guest, if the record needs it: a guest with host-model without a recorded CPU, or with
-// host-passthrough. It returns nil if the guest does not run yet, and if the CPU of its boot cannot be known: after a migration, because the guest keeps the CPU
-// of its first node, and after an upgrade of KubeVirt, because the labels are about another libvirt and QEMU than the guest's.
+// host-passthrough. It returns nil if the guest does not run yet, and if the CPU of its boot cannot be known: after a migration, because the guest keeps the
+// CPU of its first node, and after an upgrade of KubeVirt, because the labels are about another libvirt and QEMU than the guest's.
 func (r *hardwareReconciler) readNodeCPU(ctx context.Context, vmi *v1.VirtualMachineInstance, stored *record.Record) (*v1alpha1.ReportedCPU, error) {
 	asked := vmi.Spec.Domain.CPU
 	_, outdated := vmi.Labels[v1.OutdatedLauncherImageLabel]

@@ -68,8 +68,8 @@ func sameCPU(t *testing.T, why string, want, got *record.CPU) {
 	}
 }
 
-// TestCPUOfHookedGuest: with the hook, the CPU of the node of the first boot joins the record when the guest runs. A later boot on another node keeps it, also if
-// the VMI asks for it by model and features.
+// TestCPUOfHookedGuest: with the hook, the CPU of the node of the first boot joins the record when the guest runs. A later boot on another node keeps it, also
+// if the VMI asks for it by model and features.
 func TestCPUOfHookedGuest(t *testing.T) {
 	c := newVMCluster(t, labelledNode("one", "EPYC-Rome", "avx2", "clwb"), labelledNode("two", "EPYC", "avx2"))
 	c.replaceVMI(kubeVirtVMI(t, c.vm(), "1", 1, "{}"))
@@ -95,8 +95,8 @@ func TestCPUOfHookedGuest(t *testing.T) {
 	}
 }
 
-// TestCPUWithoutHook: without the hook, the CPU of a VM that asks for a record is recorded, and nothing else. It joins a captured record that has none. The record
-// goes with the VM.
+// TestCPUWithoutHook: without the hook, the CPU of a VM that asks for a record is recorded, and nothing else. It joins a captured record that has none. The
+// record goes with the VM.
 func TestCPUWithoutHook(t *testing.T) {
 	c := newVMCluster(t, labelledNode("one", "EPYC-Rome", "avx2", "clwb"))
 	c.replaceVMI(kubeVirtVMI(t, c.vm(), "1", 1, ""))

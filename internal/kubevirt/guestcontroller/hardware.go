@@ -27,8 +27,8 @@ import (
 )
 
 // hardwareReconciler records the hardware of guests whose VMI has annotation kilnvm.io/frontend. The hook in the guest's pod has no credentials, so it cannot
-// report that hardware: render.KubeVirt computes it here again from the VMI and its record. Of guests without the hook it records only the CPU, if their VM asks
-// for a record. Other guests of KubeVirt have no GuestHardware.
+// report that hardware: render.KubeVirt computes it here again from the VMI and its record. Of guests without the hook it records only the CPU, if their VM
+// asks for a record. Other guests of KubeVirt have no GuestHardware.
 type hardwareReconciler struct {
 	// client reads from the cache, which contains no specs, and only the key of the annotation. live reads everything from the API server.
 	client, live client.Client
@@ -118,9 +118,9 @@ func (r *hardwareReconciler) reportNotRecorded(vm *v1.VirtualMachine, errs field
 		condition.Note("the hardware of the guest is not recorded: "+errs.ToAggregate().Error()))
 }
 
-// recordLater adds to the record the devices that were plugged in since it was written, and removes the unplugged ones. It adds the CPU when the node of the guest
-// is known. It continues from the stored record, which an administrator may have captured. If it is not certain what libvirt did, the devices of the record stay:
-// the next boot has a place for each device.
+// recordLater adds to the record the devices that were plugged in since it was written, and removes the unplugged ones. It adds the CPU when the node of the
+// guest is known. It continues from the stored record, which an administrator may have captured. If it is not certain what libvirt did, the devices of the
+// record stay: the next boot has a place for each device.
 func (r *hardwareReconciler) recordLater(ctx context.Context, of guest, earlier *record.Record) error {
 	stored := of.hardware.Spec.Hardware
 	if stored == nil {

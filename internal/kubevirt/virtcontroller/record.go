@@ -28,8 +28,8 @@ type sidecar struct {
 }
 
 // addRecord gives a VMI that KubeVirt creates for a VM the record of the VM, and the hook. The map of the VMI's annotations must not be shared. A record in
-// the template is never used. If there is no record, the hook makes the first one if the VM asks for it; otherwise the VMI gets neither record nor hook. A record
-// that was made without the hook counts as none.
+// the template is never used. If there is no record, the hook makes the first one if the VM asks for it; otherwise the VMI gets neither record nor hook. A
+// record that was made without the hook counts as none.
 func (c Completer) addRecord(
 	ctx context.Context, resolver resolve.Resolver, vmi *v1.VirtualMachineInstance, vm *v1.VirtualMachine, gates config.Gates,
 ) error {

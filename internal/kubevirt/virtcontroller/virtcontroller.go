@@ -87,8 +87,8 @@ func (Completer) CheckExpansion(owner *v1.VirtualMachine, errs field.ErrorList) 
 		owner.Name, errs[differs])
 }
 
-// PlaceDevices gives an explicit VMI the recorded CPU and PCI addresses. If the VMI asks for Kiln's hook, the hook restores the addresses, and the fields of the
-// CPU only select nodes. Without a VM it does nothing. A record that is wrong is a warning and never a reason to refuse the VMI. It returns an error if the
+// PlaceDevices gives an explicit VMI the recorded CPU and PCI addresses. If the VMI asks for Kiln's hook, the hook restores the addresses, and the fields of
+// the CPU only select nodes. Without a VM it does nothing. A record that is wrong is a warning and never a reason to refuse the VMI. It returns an error if the
 // record cannot be read: KubeVirt tries again.
 func (Completer) PlaceDevices(
 	ctx context.Context, resolver resolve.Resolver, owner *v1.VirtualMachine, explicit *v1.VirtualMachineInstance,

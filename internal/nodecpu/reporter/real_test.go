@@ -86,7 +86,7 @@ func TestLauncherCPU(t *testing.T) {
 	if err := cluster.Build(t.Context(), "../../..", root, "launcher"); err != nil {
 		t.Fatal(err)
 	}
-	api := &apiServer{node: []byte(`{"kind": "Node", "apiVersion": "v1", "metadata": {"name": "here", "labels": {"zone": "a", "cpu-feature.kilnvm.io/none": "true"}}}`)}
+	api := &apiServer{node: []byte(`{"kind": "Node", "apiVersion": "v1", "metadata": {"name": "here", "labels": {"cpu-feature.kilnvm.io/none": "true"}}}`)}
 	server := httptest.NewServer(api)
 	defer server.Close()
 	passwd, err := os.ReadFile("/etc/passwd")
@@ -126,7 +126,8 @@ func TestLauncherCPU(t *testing.T) {
 	node := api.read(t)
 	offer, _ := nodecpu.FromKiln.Read(node.Labels)
 	// Under QEMU's emulation each machine has these.
-	if !reported || !offer.Features["sse2"] || !offer.Features["lm"] || offer.Features["none"] || !offer.Models["qemu64"] || offer.Vendor == "" || strings.Join(running, " ") != "launcher exe" {
+	if !reported || !offer.Features["sse2"] || !offer.Features["lm"] || offer.Features["none"] || !offer.Models["qemu64"] || offer.Vendor == "" ||
+		strings.Join(running, " ") != "launcher exe" {
 		t.Errorf("the Node has %v and %v, processes %v run", node.Labels, node.Annotations, running)
 		text, err := os.ReadFile(log.Name())
 		t.Logf("its log: %v\n%s", err, text)

@@ -166,7 +166,8 @@ func TestCPUs(t *testing.T) {
 	node.Labels["cpu-feature.kilnvm.io/sse2"] = "true"
 	vm := newVM("shop", "web", "512Mi")
 	topology := v1alpha1.GuestCPUTopology{Sockets: 1, Cores: 1, Threads: 1}
-	hardware := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Status: v1alpha1.GuestHardwareStatus{VirtualMachineUID: vm.UID},
+	hardware := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+		Status: v1alpha1.GuestHardwareStatus{VirtualMachineUID: vm.UID},
 		Spec: v1alpha1.GuestHardwareSpec{Hardware: &v1alpha1.HardwareRecord{SchemaVersion: 2, Machine: "pc-q35-9.2",
 			CPU: &v1alpha1.GuestCPU{Requested: "host-model", Model: "EPYC", Features: []string{"pcommit", "sse2"}, Topology: topology}}}}
 	c := newCluster(t, node, hardware)

@@ -95,8 +95,8 @@ func (r Reader) NeededCPU(ctx context.Context, vmi *v1.VirtualMachineInstance) (
 	return nodecpu.NeedOf(&vmi.Spec, recorded, r.Configuration.Pods.Emulate), nil
 }
 
-// labelsOfCPU returns the labels of the nodes that offer the CPU of a guest. It returns none if no node reports its CPU: then nobody knows better than libvirt at
-// the start.
+// labelsOfCPU returns the labels of the nodes that offer the CPU of a guest. It returns none if no node reports its CPU: then nobody knows better than libvirt
+// at the start.
 func (r Reader) labelsOfCPU(ctx context.Context, in pod.Input) (map[string]string, error) {
 	need := nodecpu.NeedOf(&in.VMI.Spec, in.Record, in.Emulate)
 	if need.IsZero() {

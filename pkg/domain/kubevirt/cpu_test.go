@@ -37,8 +37,8 @@ func cpuOf(t *testing.T, text []byte) libvirtxml.DomainCPU {
 	return cpu
 }
 
-// TestRestoreCPU: the domain gets exactly the recorded CPU, and keeps topology and NUMA nodes. A definition that KubeVirt has read back and written again, without
-// vendor and check, gets it again. Other CPUs stay.
+// TestRestoreCPU: the domain gets exactly the recorded CPU, and keeps topology and NUMA nodes. A definition that KubeVirt has read back and written again,
+// without vendor and check, gets it again. Other CPUs stay.
 func TestRestoreCPU(t *testing.T) {
 	t.Parallel()
 	const inside = `<topology sockets="2" dies="1" cores="1" threads="1"></topology><numa><cell id="0" cpus="0-1" memory="1048576"></cell></numa>`

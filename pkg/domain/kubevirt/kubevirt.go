@@ -51,9 +51,9 @@ func Recorded(vmi *v1.VirtualMachineInstance) (frozen *record.Record, asked bool
 }
 
 // PutBack returns the XML of a domain in which each device of the record is at its recorded address, and the machine has its recorded version. A guest with
-// host-model has its recorded CPU. The domain has all recorded root ports, even those without a device, and those that KubeVirt has added. A device that is not in the record keeps its address. It loses the
-// address if a recorded device or port has that place: libvirt then assigns another. A pciAddress in the VMI comes before the record. The firmware boots the
-// recorded disk, unless a device has a boot order.
+// host-model has its recorded CPU. The domain has all recorded root ports, even those without a device, and those that KubeVirt has added. A device that is not
+// in the record keeps its address. It loses the address if a recorded device or port has that place: libvirt then assigns another. A pciAddress in the VMI
+// comes before the record. The firmware boots the recorded disk, unless a device has a boot order.
 //
 // The record must have passed record.Check; with nil, nothing changes. An error names each recorded device that cannot be placed.
 func PutBack(xml []byte, vmi *v1.VirtualMachineInstance, frozen *record.Record) ([]byte, error) {
