@@ -197,7 +197,8 @@ func (w *warned) ofCPU(spec *v1.VirtualMachineInstanceSpec) {
 		w.addWarning([]string{"domain.cpu.maxSockets"}, "cpu.maxSockets '%d' has no effect on architecture 'arm64', where no CPU is plugged in", cpu.MaxSockets)
 	}
 	if spec.Architecture == arm64 && cpu.Model == v1.CPUModeHostPassthrough { // rule cpu/model-arm64 refuses other models
-		w.addWarning([]string{"domain.cpu.model"}, "the CPU of a guest on 'arm64' is the node's, and no record keeps it: another node may have another CPU")
+		w.addWarning([]string{"architecture", "domain.cpu.model"},
+			"the CPU of a guest on 'arm64' is the node's, and no record keeps it: another node may have another CPU")
 	}
 	if warning := modelWarning(spec.Architecture, "cpu.model", cpu.Model); warning != "" {
 		w.addWarning([]string{"domain.cpu.model"}, "%s", warning)
