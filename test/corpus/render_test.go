@@ -54,6 +54,10 @@ func elsewhere(m render.Machine) render.Machine {
 	for i := range m.Host.Firmware {
 		m.Host.Firmware[i].Code = strings.Replace(m.Host.Firmware[i].Code, "/usr/share", "/opt/share", 1)
 	}
+	for _, newer := range m.Host.Firmware { // preferred, and not what the guest has booted with
+		newer.Code += ".new"
+		m.Host.Firmware = slices.Insert(m.Host.Firmware, 0, newer)
+	}
 	moved := *m.VMI
 	moved.Namespace = "elsewhere"
 	m.Bindings = backend.AssumedBindings(&moved)
@@ -63,6 +67,7 @@ func elsewhere(m render.Machine) render.Machine {
 // stages tries the laws of stages 2 and 3 on an explicit VMI that was admitted.
 func stages(g generator, explicit *v1.VirtualMachineInstance, cluster config.Cluster) (broken findings) {
 	m := machine(explicit, cluster)
+	m.Host.NodeName = "here" // an assumed host reports no firmware
 	if cpus := 0; len(m.Bindings.CPUs) > 0 {
 		for _, node := range m.Host.NUMA {
 			cpus += len(node.CPUs)
