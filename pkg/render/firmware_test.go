@@ -100,7 +100,7 @@ func TestRecordedFirmware(t *testing.T) {
 	}
 }
 
-// TestCapturedFirmware: a captured guest keeps the build that it runs with, wherever its file is, and the name of no file gets into a record that later boots refuse.
+// TestCapturedFirmware: a captured guest keeps the build that it runs with, wherever its file is. A name that later boots would refuse is not recorded.
 func TestCapturedFirmware(t *testing.T) {
 	t.Parallel()
 	m := withBuilds(withEFI(t, withoutKeys), "old.raw")

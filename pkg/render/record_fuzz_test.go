@@ -78,13 +78,14 @@ var hostile = []string{
 	`{"smbios":{"oem":"x"}}`, `{"serial":"\u0000"}`, `{"uuid":"../../etc"}`,
 	`{"cpu":` + cpuWith(`"features":["avx2","aes"]`) + `}`, `{"cpu":` + cpuWith(`"features":["aes","aes"]`) + `}`, `{"cpu":{}}`,
 	`{"cpu":` + cpuWith(`"features":["aes"],"disabledFeatures":["aes"]`) + `}`, `{"cpu":` + cpuWith(`"features":["aes\"/><feature"]`) + `}`,
-	`{"cpu":` + cpuWith(`"vendor":"<AMD>"`) + `}`, `{"cpu":` + cpuWith(`"model":"host-model"`) + `}`, `{"cpu":` + cpuWith(`"physicalBits":18446744073709551615`) + `}`,
+	`{"cpu":` + cpuWith(`"vendor":"<AMD>"`) + `}`, `{"cpu":` + cpuWith(`"model":"host-model"`) + `}`,
+	`{"cpu":` + cpuWith(`"physicalBits":18446744073709551615`) + `}`,
 	`{"cpu":` + cpuWith(`"topology":{"sockets":4294967295,"cores":4294967295,"threads":2}`) + `}`,
 	`{"firmware":"/etc/passwd"}`, `{"firmware":"..\u0000"}`,
 	`{"macs":{"default":"01:00:5e:00:00:01"}}`, `{"blockSizes":{"a":{"logical":3,"physical":0}}}`,
 }
 
-// cpuWith returns the CPU of a record, with fields that replace those of a legal one.
+// cpuWith returns the CPU of a record, with fields that replace the fields of a legal CPU.
 func cpuWith(fields string) string {
 	return `{"requested":"host-model","model":"EPYC-Rome","topology":{"sockets":1,"cores":4,"threads":1},` + fields + `}`
 }

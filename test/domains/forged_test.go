@@ -44,10 +44,13 @@ var forgedGuests = map[string]string{
 		devices: {clientPassthrough: {}, disks: [{name: root, disk: {bus: usb}}, {name: cd, cdrom: {bus: sata}, bootOrder: 1}]}},
 		volumes: [{name: root, emptyDisk: {capacity: 1Gi}}, {name: cd, emptyDisk: {capacity: 1Gi}}]}`,
 	"numa": `{architecture: amd64, domain: {cpu: {model: host-passthrough, cores: 4, dedicatedCpuPlacement: true, numa: {guestMappingPassthrough: {}}},
-		memory: {guest: 1Gi, hugepages: {pageSize: 2Mi}}, devices: {disks: [{name: root, disk: {bus: virtio}}]}}, volumes: [{name: root, emptyDisk: {capacity: 1Gi}}]}`,
-	"arm": `{architecture: arm64, domain: {cpu: {cores: 2}, memory: {guest: 1Gi}, devices: {disks: [{name: root, disk: {bus: virtio}}, {name: b, disk: {bus: scsi}}]}},
+		memory: {guest: 1Gi, hugepages: {pageSize: 2Mi}}, devices: {disks: [{name: root, disk: {bus: virtio}}]}},
+		volumes: [{name: root, emptyDisk: {capacity: 1Gi}}]}`,
+	"arm": `{architecture: arm64, domain: {cpu: {cores: 2}, memory: {guest: 1Gi}, devices: {
+		disks: [{name: root, disk: {bus: virtio}}, {name: b, disk: {bus: scsi}}]}},
 		volumes: [{name: root, emptyDisk: {capacity: 1Gi}}, {name: b, emptyDisk: {capacity: 1Gi}}]}`,
-	"mainframe": `{architecture: s390x, domain: {cpu: {model: host-model, cores: 2}, memory: {guest: 1Gi}, devices: {rng: {}, disks: [{name: root, disk: {bus: virtio}}]}},
+	"mainframe": `{architecture: s390x, domain: {cpu: {model: host-model, cores: 2}, memory: {guest: 1Gi},
+		devices: {rng: {}, disks: [{name: root, disk: {bus: virtio}}]}},
 		volumes: [{name: root, emptyDisk: {capacity: 1Gi}}]}`,
 }
 
@@ -87,9 +90,11 @@ type forger struct {
 
 // nonsense are texts and numbers that some reader of records, XML or QEMU's options may take for more than a text or a number.
 var nonsense = []any{
-	"", " ", "a<b>&\"'", "</domain><domain>", "<![CDATA[x", "-->", "\u0000", "\t\r\n", "\ufffe", "a,accel=tcg", "../../etc/passwd", "none", "host-model", "host-passthrough",
-	"latest", "-1", "0", "4294967295", "18446744073709551616", "0-4000000000", "ff:1f.7", "0000:ff:1f.7", "0000:00:00.0", "0000:01:00.0", "0:0:0:0", "vdzzzzzzzzzz", "%s%n",
-	strings.Repeat("x", 300), strings.Repeat("é", 40), "pc-q35-99.0", "virt-9.2", "s390-ccw-virtio-9.2", "EPYC-Rome", "avx2", "svm", "OVMF_CODE_4M.ms.fd", "root", "b",
+	"", " ", "a<b>&\"'", "</domain><domain>", "<![CDATA[x", "-->", "\u0000", "\t\r\n", "\ufffe", "a,accel=tcg", "../../etc/passwd", "none",
+	"host-model", "host-passthrough", "latest", "-1", "0", "4294967295", "18446744073709551616", "0-4000000000", "ff:1f.7", "0000:ff:1f.7", "0000:00:00.0",
+	"0000:01:00.0", "0:0:0:0", "vdzzzzzzzzzz", "%s%n", strings.Repeat("x", 300), strings.Repeat("é", 40),
+	"pc-q35-99.0", "virt-9.2", "s390-ccw-virtio-9.2",
+	"EPYC-Rome", "avx2", "svm", "OVMF_CODE_4M.ms.fd", "root", "b",
 	0, 1, 2, -1, 3, 31, 32, 40, 52, 53, 64, 255, 256, 4096, 4097, 1 << 20, math.MaxInt32, math.MaxUint32, math.MaxInt64, 1.5, 1e30, true, false, nil,
 	[]any{}, map[string]any{}, []any{"b", "a"}, []any{"a", "a"}, []any{"aes", "avx2", "svm"}, map[string]any{"pci": "0000:01:00.0"},
 }

@@ -20,8 +20,8 @@ const (
 
 // elementRow is a row of the page "What stays, and what does not".
 type elementRow struct {
-	// paths are elements and attributes of the domain, as outcome.elements has them, with all that is below them. '*' is any one element. An element belongs to the
-	// row with the longest of the paths that match.
+	// paths are elements and attributes of the domain, as outcome.elements has them, with all that is below them. '*' is any one element. An element belongs to
+	// the row with the longest of the paths that match.
 	paths string
 	kept  kept
 	// why says what keeps it and when it changes.
@@ -45,16 +45,16 @@ var elementRows = []elementRow{
 	{"os/type", recorded, byMachine + "; the architecture is the spec's"},
 	{"os/boot devices/disk/boot", recorded, "`bootDisk` if no device has `bootOrder`, else the spec; a guest without a disk boots the first disk that it gets"},
 	{"devices/interface/boot devices/interface/rom devices/hostdev/rom", derived, "`bootOrder`; " + bySpec},
-	{"os/loader", recorded, "`firmware` is the file name of the EFI build. A host without this build starts the guest with another one, an event says so, and the record has " +
-		"the new one. Another version of the build with the same name is not seen: the package of the firmware is the host's, and so is SeaBIOS"},
+	{"os/loader", recorded, "`firmware` is the file name of the EFI build. A host without this build starts the guest with another one, an event says so, " +
+		"and the record has the new one. Another version of the build with the same name is not seen: the package of the firmware is the host's, and so is SeaBIOS"},
 	{"os/loader@secure os/loader@stateless", derived, "`firmware.bootloader.efi` and `launchSecurity`; " + bySpec},
 	{"os/nvram", ofHost, "the file of the guest's EFI variables; its format follows the build of the first start with variables, and another format is refused"},
 	{"os os/acpi/table@type", derived, "`firmware`, `startStrategy`; " + bySpec},
-	{"os/kernel os/initrd os/acpi/table", ofHost, "files of the image or the Secret; whoever changes their content changes what the guest finds"},
+	{"os/kernel os/initrd os/acpi/table", ofHost, "files of the image or the Secret; a user who changes their content changes what the guest finds"},
 	{"memory maxMemory vcpu vcpus cpu/topology", derived, "`memory` and `cpu`; " + bySpec + "; `topology` of the recorded CPU is for comparisons"},
 	{"vcpu@placement", ofHost, byStart},
-	{"cpu", recorded, "`cpu`, with `host-model`: model, vendor and all features of the first boot. A named model is the spec's, and its content is libvirt's. With " +
-		"`host-passthrough`, which arm64 always has, the CPU is the host's, and the record says what the last boot saw"},
+	{"cpu", recorded, "`cpu`, with `host-model`: model, vendor and all features of the first boot. A named model is the spec's, and its content is libvirt's. " +
+		"With `host-passthrough`, which arm64 always has, the CPU is the host's, and the record says what the last boot saw"},
 	{"cpu/maxphysaddr", recorded, "`cpu.physicalBits`; grows only if the memory needs more"},
 	{"cpu/numa", recorded, "`numa`, with `guestMappingPassthrough`; else " + bySpec},
 	{"clock", derived, "`clock`; " + bySpec},
@@ -68,7 +68,8 @@ var elementRows = []elementRow{
 	{"devices/controller@model", recorded, "`usb` for USB controllers; else one model for each kind of controller and architecture"},
 	{"devices/controller/driver devices/*/driver@iommu", derived, "`launchSecurity`: memory that is encrypted is reached through the IOMMU"},
 	{"devices/*/alias", derived, "the name in the spec"},
-	{"devices/*@model", derived, "the spec and its pins. `useVirtioTransitional` is in the spec or the pinned preference, and means non-transitional if it is absent"},
+	{"devices/*@model", derived, "the spec and its pins. `useVirtioTransitional` is in the spec or the pinned preference, and means non-transitional " +
+		"if it is absent"},
 	{"devices/disk", derived, bySpec},
 	{"devices/disk/target", recorded, "`devices`: the target name; the bus is the spec's, which admission fills in by the pinned layers"},
 	{"devices/disk/blockio", recorded, "`blockSizes`, with `matchVolume`; else the spec"},
@@ -95,7 +96,8 @@ var elementRows = []elementRow{
 		byStart + "; HostProfiles may set more of the kind"},
 }
 
-// rowOf returns the index of the row that an element belongs to. It returns an error if there is none, or two with equally long paths.
+// rowOf returns the index of the row that an element belongs to. It returns an error for an element without a row, and for two rows with equally
+// long paths.
 func rowOf(element string) (row int, err error) {
 	row, longest := -1, 0
 	for i := range elementRows {

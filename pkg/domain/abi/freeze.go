@@ -41,8 +41,8 @@ func Freeze(dom *libvirtxml.Domain, defaults string) record.Record {
 // firmwareVersion is the schemaVersion that added firmware.
 const firmwareVersion = 2
 
-// firmwareBuild returns the file name of the firmware build. It returns an empty text if the frontend leaves the choice to the backend, and for a file of a running
-// domain whose name no record can have.
+// firmwareBuild returns the file name of the firmware build. It returns an empty text if the frontend leaves the choice to the backend, and for a file of a
+// running domain whose name no record can have.
 func firmwareBuild(o *libvirtxml.DomainOS) string {
 	switch {
 	case o == nil || !firmwareOf(o).efi:

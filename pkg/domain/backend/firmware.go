@@ -173,8 +173,8 @@ const (
 	namesTemplateFormat since = "10.10.0"
 )
 
-// onlyFormat returns the format that the build of this start must have, with the reason; empty if any format will do. Where the VMI has a variable store already,
-// the build is in the format of the store.
+// onlyFormat returns the format that the build of this start must have, with the reason; empty if any format will do. Where the VMI has a variable store
+// already, the build is in the format of the store.
 func (h *host) onlyFormat(stateless bool) (format, because string) {
 	switch {
 	case stateless: // QEMU maps the file as it is
@@ -186,7 +186,8 @@ func (h *host) onlyFormat(stateless bool) (format, because string) {
 		"'; run the VMI on a host that has a build in this format"
 }
 
-// readableBuilds returns the builds that libvirt can read, those in format raw before others, or why there is none. With a format, other builds are left out.
+// readableBuilds returns the builds that libvirt can read, those in format raw before others, or why libvirt can read no build. With a format, other
+// builds are left out.
 func readableBuilds(builds []*Firmware, host Capabilities, format, because string) (readable []*Firmware, why string) {
 	why = "it must be 'raw' or 'qcow2'"
 	if format != "" {

@@ -81,8 +81,8 @@ func (g *guest) bootRecordedDisk(dom *libvirtxml.Domain) {
 	}
 }
 
-// setLoader sets the class of firmware, and of the build the name of its file without the path, which differs between hosts. efi.secureBoot is true if it is absent, as the API documents.
-// enrolled-keys follows it, as in KubeVirt's autoselection.
+// setLoader sets the class of firmware, and of the build the name of its file without the path, which differs between hosts. efi.secureBoot is true if it is
+// absent, as the API documents. enrolled-keys follows it, as in KubeVirt's autoselection.
 func (g *guest) setLoader(out *libvirtxml.DomainOS) {
 	var boot v1.Bootloader
 	if f := g.spec.Domain.Firmware; f != nil && f.Bootloader != nil {
