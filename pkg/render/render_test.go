@@ -63,7 +63,7 @@ func TestFieldsOfALaterVersion(t *testing.T) {
 	if diff := cmp.Diff(later, second.Record); diff != "" || len(errs) > 0 {
 		t.Errorf("%v\n%s", errs, diff)
 	}
-	if first.Record.SchemaVersion != v1alpha1.HardwareRecordVersion || first.Record.Unknown != nil {
+	if first.Record.SchemaVersion > v1alpha1.HardwareRecordVersion || first.Record.Unknown != nil {
 		t.Errorf("%+v", first.Record)
 	}
 }
