@@ -31,6 +31,7 @@ var resources = map[string]string{
 
 // unusedRights are rights that no request in this test needs, each with the reason.
 var unusedRights = map[string]string{
+	"get  nodes": "for guests that KubeVirt runs: internal/kubevirt/guestcontroller",
 	"list  pods": "its informer's", "watch  pods": "its informer's", "list  nodes": "its informer's", "watch  nodes": "its informer's",
 	"list  resourcequotas": "its informer's, and of limits", "watch  resourcequotas": "its informer's",
 	"list  limitranges": "its informer's", "watch  limitranges": "its informer's",
