@@ -71,7 +71,8 @@ func TestCPUCheck(t *testing.T) {
 			t.Errorf("%s\nwant\n%s", squeezed, want)
 		}
 		for _, line := range []string{"1 node reports no CPUs, so no guest is judged by them: c\n", "3 CPUs of host-model were not seen to run yet\n",
-			"1 guest records the CPU of the next boot\n", "3 recorded CPUs on 2 nodes: 1 can start nowhere, 1 only on some nodes, 2 without features against flaws of CPUs\n"} {
+			"1 guest records the CPU of the next boot\n",
+			"3 recorded CPUs on 2 nodes: 1 can start nowhere, 1 only on some nodes, 2 without features against flaws of CPUs\n"} {
 			if !strings.Contains(got.errOut, line) {
 				t.Errorf("'%s' is missing in\n%s", line, got.errOut)
 			}
@@ -154,13 +155,15 @@ func TestRepinCPU(t *testing.T) {
 		t.Errorf("%v, %q:\n%s%s\nwant\n%s", dry.err, patches, dry.out, dry.errOut, want)
 	}
 	got := call(t, "", args...)
-	const wantPatch = `/apis/kilnvm.io/v1alpha1/namespaces/default/guesthardwares/web {"metadata":{"resourceVersion":"7"},"spec":{"hardware":{"cpu":{"requested":"none"}}}}`
+	const wantPatch = `/apis/kilnvm.io/v1alpha1/namespaces/default/guesthardwares/web ` +
+		`{"metadata":{"resourceVersion":"7"},"spec":{"hardware":{"cpu":{"requested":"none"}}}}`
 	if want := "VirtualMachine default/web\n" + change; got.err != nil || got.out != want || !slices.Equal(patches, []string{wantPatch}) {
 		t.Errorf("%v, %q, want %q:\n%s%s\nwant\n%s", got.err, patches, wantPatch, got.out, got.errOut, want)
 	}
 	refuse = true
 	for name, want := range map[string]string{
-		"again": "the next boot already records the CPU of its node", "web": "Users who may 'administer' guesthardwares may take a new CPU", "new": "no CPU is recorded", "named": "spec.domain.cpu.model 'EPYC' decides the CPU",
+		"again": "the next boot already records the CPU of its node", "new": "no CPU is recorded",
+		"web": "Users who may 'administer' guesthardwares may take a new CPU", "named": "spec.domain.cpu.model 'EPYC' decides the CPU",
 	} {
 		args[1] = "vm/" + name
 		if got := call(t, "", args...); cmdutil.ExitStatus(got.err) != 2 || !strings.Contains(got.err.Error(), want) {

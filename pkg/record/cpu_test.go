@@ -49,7 +49,7 @@ func TestCPUIsChecked(t *testing.T) {
 	}
 }
 
-// TestCPUsAreCompared: a guest that gets another CPU is told the model, the features and the width of addresses that differ; a record without a CPU says nothing.
+// TestCPUsAreCompared: the comparison of two CPUs names the model, the features and the width of addresses that differ.
 func TestCPUsAreCompared(t *testing.T) {
 	t.Parallel()
 	for why, c := range map[string]struct {

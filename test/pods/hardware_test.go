@@ -37,14 +37,14 @@ func TestSameHardware(t *testing.T) {
 		seen = n.hardware(n.console("same", "KILN-REPORT-END"))
 		return seen, n.kubectl("get", "guesthardware", "same", "-o", "jsonpath={.spec.hardware.digest} {.spec.hardware}")
 	}
-	seen, recorded := boot("node-1")
+	seen, _ := boot("node-1")
 	uuid := n.kubectl("get", "guesthardware", "same", "-o", "jsonpath={.spec.hardware.uuid}")
 	mac := n.kubectl("get", "vmi", "same", "-o", "jsonpath={.status.interfaces[0].mac}")
 	if uuid == "" || mac == "" || !strings.Contains(seen, "dmi product_uuid="+uuid) || !strings.Contains(seen, " mac="+mac) {
 		t.Errorf("the guest does not see UUID '%s' and MAC address '%s':\n%s", uuid, mac, seen)
 	}
 	n.verifiedRecord("same")
-	recorded = n.kubectl("get", "guesthardware", "same", "-o", "jsonpath={.spec.hardware.digest} {.spec.hardware}")
+	recorded := n.kubectl("get", "guesthardware", "same", "-o", "jsonpath={.spec.hardware.digest} {.spec.hardware}")
 	seenAgain, recordedAgain := boot("node-2")
 	if diff := cmp.Diff(seen, seenAgain); diff != "" {
 		t.Errorf("on the second node the guest sees other hardware (-first +second):\n%s", diff)

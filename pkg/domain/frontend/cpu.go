@@ -108,8 +108,8 @@ func (g *guest) renderCPU() *libvirtxml.DomainCPU {
 	return out
 }
 
-// exactHostModel returns the CPU that host-model means for this guest: the recorded CPU, else the CPU of the host of this first boot. It returns nil if neither is
-// known. libvirt makes another CPU of host-model on another host, and after an upgrade of libvirt, QEMU, kernel or microcode.
+// exactHostModel returns the CPU that host-model means for this guest: the recorded CPU, else the CPU of the host of this first boot. It returns nil if neither
+// is known. libvirt makes another CPU of host-model on another host, and after an upgrade of libvirt, QEMU, kernel or microcode.
 func (g *guest) exactHostModel() *record.CPU {
 	if recorded := g.recordedCPU(); recorded != nil {
 		return recorded
