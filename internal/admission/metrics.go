@@ -61,13 +61,15 @@ var (
 var alerted = []outcome{busy, failed}
 
 // Metrics returns the metrics of this package. The label sets that alerts use exist from the start, so that a rate counts the first event, too. Other label
-// sets do not, because a histogram has sixteen lines, and there are hundreds of rules.
+// sets do not, because a histogram has sixteen lines, and there are hundreds of rules. One rule shows that each counter of rules exists.
 func Metrics() []prometheus.Collector {
 	for _, path := range hookPaths() {
 		for _, of := range alerted {
 			duration.WithLabelValues(path, string(of))
 		}
 	}
+	rejections.WithLabelValues(ruleOther)
+	wouldReject.WithLabelValues(ruleOther)
 	capacityBytes.Set(maxInFlight)
 	return []prometheus.Collector{duration, rejections, wouldReject, inFlight, capacityBytes, panics}
 }
