@@ -21,7 +21,6 @@ import (
 	"github.com/kilnvm/kiln/internal/kubevirt/guestcontroller"
 	"github.com/kilnvm/kiln/internal/kubevirt/installed"
 	"github.com/kilnvm/kiln/internal/lifecycle"
-	"github.com/kilnvm/kiln/internal/nodecpu"
 	"github.com/kilnvm/kiln/internal/nodecpu/observer"
 	"github.com/kilnvm/kiln/internal/policyreport"
 	"github.com/kilnvm/kiln/internal/review"
@@ -139,16 +138,16 @@ func runController(ctx context.Context, o options) error {
 		return err
 	}
 	conditions := engine.GetClient()
-	policyController, cpuLabels := &guestpolicy.Controller{Client: conditions}, nodecpu.FromKiln
+	policyController := &guestpolicy.Controller{Client: conditions}
 	if kubevirt {
-		policyController.Refusing, cpuLabels = enforcement.RefusingNamespaces(o.enforcement), nodecpu.FromKubeVirt
+		policyController.Refusing = enforcement.RefusingNamespaces(o.enforcement)
 	}
 	if err := errors.Join((&hostprofile.Controller{Client: conditions, Pods: o.guests.runtime == runtimePod}).Register(engine),
 		(&frontendprofile.Controller{Client: conditions}).Register(engine),
-		(&observer.Controller{Client: conditions, Cached: engine.GetCache(), Source: cpuLabels, Now: time.Now}).Register(engine),
+		(&observer.Controller{Client: conditions, Cached: engine.GetCache(), Configuration: engine.Configuration.Now, Now: time.Now}).Register(engine),
 		policyController.Register(engine),
 		(&guestpolicy.ExceptionController{Client: conditions, Events: engine.GetEventRecorder("kiln")}).Register(engine),
-		(&guestprofile.Controller{Client: conditions, Cached: engine.GetCache(), Configuration: engine.Configuration.Now, CPULabels: cpuLabels,
+		(&guestprofile.Controller{Client: conditions, Cached: engine.GetCache(), Configuration: engine.Configuration.Now,
 			Now: time.Now}).Register(engine)); err != nil {
 		return err
 	}

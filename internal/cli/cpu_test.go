@@ -98,7 +98,7 @@ func TestCPUCheckOfLabels(t *testing.T) {
 	}
 	got := call(t, "", "cpu", "check", "-f", dump, "--runtime", "pod")
 	if cmdutil.ExitStatus(got.err) != 2 ||
-		!strings.Contains(got.err.Error(), "none of 1 nodes reports which CPUs it offers: 'launcher devices' writes labels 'cpu-feature.kilnvm.io/...'") {
+		!strings.Contains(got.err.Error(), "none of 1 nodes reports which CPUs it offers: 'launcher cpu' writes labels 'cpu-feature.kilnvm.io/...'") {
 		t.Errorf("%v", got.err)
 	}
 	forged := strings.Replace(cpuGuest("web", "u1", "sse2"), "sse2", `"a\x1b[31m"`, 1)
@@ -128,7 +128,9 @@ func TestRepinCPU(t *testing.T) {
 		cpuNode("c", kilnFeature, "md-clear", "sse2"), disables, strings.Replace(cpuGuest("named", "u2"), "requested: host-model", "requested: EPYC", 1),
 		strings.Replace(cpuGuest("again", "u5"), "requested: host-model", "requested: none", 1),
 		"apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: new, namespace: default, uid: u4}\n" +
-			"spec: {runStrategy: Halted, template: {spec: {domain: {memory: {guest: 1Gi}, devices: {}}}}}"}
+			"spec: {runStrategy: Halted, template: {spec: {domain: {memory: {guest: 1Gi}, devices: {}}}}}",
+		"apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstance\nmetadata: {name: web, namespace: default, uid: i1}\nspec: {domain: {devices: {}}}\n" +
+			"status: {phase: Scheduling}"}
 	var patches []string
 	refuse := false
 	server := &apiServer{answer: func(w http.ResponseWriter, r *http.Request) bool {
@@ -159,6 +161,9 @@ func TestRepinCPU(t *testing.T) {
 		`{"metadata":{"resourceVersion":"7"},"spec":{"hardware":{"cpu":{"requested":"none"}}}}`
 	if want := "VirtualMachine default/web\n" + change; got.err != nil || got.out != want || !slices.Equal(patches, []string{wantPatch}) {
 		t.Errorf("%v, %q, want %q:\n%s%s\nwant\n%s", got.err, patches, wantPatch, got.out, got.errOut, want)
+	}
+	if want := "'kubectl delete vmi web -n default' has it start with another one"; !strings.Contains(got.errOut, want) || strings.Contains(dry.errOut, want) {
+		t.Errorf("a guest that waits for a node: '%s', and in the dry run '%s'", got.errOut, dry.errOut)
 	}
 	refuse = true
 	for name, want := range map[string]string{

@@ -191,7 +191,15 @@ func (o *repinRun) repinCPU(ctx context.Context, vm workbench.Reviewed, r repinO
 		return err
 	}
 	answer.DryRun = bool(r.dryRun)
-	return o.printRepinned(answer)
+	if err := o.printRepinned(answer); err != nil || r.dryRun {
+		return err
+	}
+	waits, err := repin.WaitsForNode(ctx, r.cluster, client.ObjectKeyFromObject(hardware))
+	if waits {
+		o.Warn(fmt.Sprintf("the guest waits for a node with the CPU of before: 'kubectl delete vmi %s -n %s' has it start with another one", hardware.Name,
+			hardware.Namespace))
+	}
+	return err
 }
 
 // reviewOneVM reviews inputs with one VM. It fails if the VM has no template, because there is no VMI to compare.

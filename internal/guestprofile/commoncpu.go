@@ -11,6 +11,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/commoncpu"
 	"github.com/kilnvm/kiln/internal/condition"
+	"github.com/kilnvm/kiln/internal/nodecpu"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -28,6 +29,7 @@ const growAfter = 5 * time.Minute
 // commonCPU is what was found for one profile.
 type commonCPU struct {
 	generation, nodes int64
+	source            nodecpu.Source
 	found             commoncpu.Finding
 	// growing is the time since which the nodes have had this in common, if it is more than the status says.
 	growing time.Time
@@ -87,9 +89,10 @@ func (c *Controller) findCommonCPUs(ctx context.Context, shared []*judged) (agai
 			c.followed = true
 		}
 		last := c.common[one.object.GetUID()]
-		now := commonCPU{generation: one.object.GetGeneration(), nodes: c.nodes.Load(), found: last.found}
-		if !c.followed || last.generation != now.generation || last.nodes != now.nodes {
-			if now.found, err = c.findCommonCPU(ctx, one); err != nil {
+		now := commonCPU{generation: one.object.GetGeneration(), nodes: c.nodes.Load(), found: last.found,
+			source: nodecpu.SourceOf(c.Configuration())}
+		if !c.followed || last.generation != now.generation || last.nodes != now.nodes || last.source != now.source {
+			if now.found, err = c.findCommonCPU(ctx, one, now.source); err != nil {
 				return again, err
 			}
 		}
@@ -104,7 +107,7 @@ func (c *Controller) findCommonCPUs(ctx context.Context, shared []*judged) (agai
 }
 
 // findCommonCPU finds the CPU that the nodes of a profile have in common.
-func (c *Controller) findCommonCPU(ctx context.Context, one *judged) (found commoncpu.Finding, err error) {
+func (c *Controller) findCommonCPU(ctx context.Context, one *judged, source nodecpu.Source) (found commoncpu.Finding, err error) {
 	selector := labels.Everything()
 	if one.commonCPU.NodeSelector != nil {
 		if selector, err = metav1.LabelSelectorAsSelector(one.commonCPU.NodeSelector); err != nil {
@@ -115,7 +118,7 @@ func (c *Controller) findCommonCPU(ctx context.Context, one *judged) (found comm
 	if err := c.Cached.List(ctx, &list, client.MatchingLabelsSelector{Selector: selector}, client.UnsafeDisableDeepCopy); err != nil {
 		return found, fmt.Errorf("listing nodes: %w", err)
 	}
-	nodes := commoncpu.NewNodes(c.CPULabels)
+	nodes := commoncpu.NewNodes(source)
 	for i := range list.Items {
 		nodes.AddNode(list.Items[i].Name, list.Items[i].Labels)
 	}

@@ -71,7 +71,7 @@ func withCPU(t *testing.T, objects ...client.Object) (c *cluster, now *time.Time
 		"commonCPU: {nodeSelector: {matchLabels: {pool: a}}}}}"), object[corev1.Namespace](t, "{metadata: {name: team}}"))...)
 	now = new(time.Time)
 	*now = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
-	c.controller = &Controller{Client: c, Cached: c, Configuration: config.Default, CPULabels: nodecpu.FromKubeVirt, Now: func() time.Time { return *now }}
+	c.controller = &Controller{Client: c, Cached: c, Configuration: besideKubeVirt, Now: func() time.Time { return *now }}
 	return c, now
 }
 
@@ -220,4 +220,11 @@ func TestNodesAreReadOnChanges(t *testing.T) {
 	if c.run(t); reads.nodes != 2 || len(c.controller.common) > 0 {
 		t.Errorf("%d lists of nodes without a profile, %d CPUs are kept", reads.nodes, len(c.controller.common))
 	}
+}
+
+// besideKubeVirt is the configuration of a cluster whose guests KubeVirt runs: the labels of its node-labeller count.
+func besideKubeVirt() config.Cluster {
+	cluster := config.Default()
+	cluster.Limits.KubeVirtGuests = true
+	return cluster
 }

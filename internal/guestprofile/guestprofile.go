@@ -10,7 +10,6 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
-	"github.com/kilnvm/kiln/internal/nodecpu"
 	"github.com/kilnvm/kiln/pkg/config"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -37,11 +36,9 @@ type Controller struct {
 	Client client.Client
 	// Cached reads untyped profiles, VMs, VMIs and the metadata of namespaces.
 	Cached client.Reader
-	// Configuration returns the configuration that profiles are judged by.
+	// Configuration returns the configuration that profiles are judged by. It decides by which labels of nodes spec.commonCPU finds a CPU.
 	Configuration func() config.Cluster
-	// CPULabels are the labels of nodes by which spec.commonCPU finds a CPU.
-	CPULabels nodecpu.Source
-	Now       func() time.Time
+	Now           func() time.Time
 
 	memo   memo
 	shares map[string]share

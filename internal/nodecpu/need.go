@@ -145,8 +145,10 @@ func (f *Fleet) reports(emulated bool) map[*corev1.Node]bool {
 	if f.reporting == nil {
 		f.reporting = map[bool]map[*corev1.Node]bool{true: {}, false: {}}
 		for i := range f.nodes {
-			if node := &f.nodes[i]; FromKiln.isReporting(node.Labels) {
-				f.reporting[FromKiln.isEmulated(node.Labels)][node] = true
+			for emulated, reporting := range f.reporting {
+				if node := &f.nodes[i]; kilnSource(emulated).isReporting(node.Labels) {
+					reporting[node] = true
+				}
 			}
 		}
 	}
@@ -155,6 +157,9 @@ func (f *Fleet) reports(emulated bool) map[*corev1.Node]bool {
 
 // isReporting is the second result of Read.
 func (s Source) isReporting(labels map[string]string) bool {
+	if (labels[s.emulated] == "true") != s.emulates {
+		return false
+	}
 	for key, value := range labels {
 		if value == "true" && strings.HasPrefix(key, s.feature) {
 			return true

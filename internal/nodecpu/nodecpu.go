@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/record"
 	v1 "kubevirt.io/api/core/v1"
 )
@@ -22,17 +23,49 @@ type Offer struct {
 }
 
 // Source names the agent whose labels an Offer is read from.
-type Source struct{ feature, model, vendor, emulated string }
+type Source struct {
+	feature, model, vendor string
+	// emulated is the label of offers that are about guests without KVM; empty if the agent does not say it. Only offers count that are about guests without KVM
+	// if emulates is true, and about guests with KVM otherwise.
+	emulated string
+	emulates bool
+}
 
 // Sources of labels.
 var (
-	// FromKiln are the labels of 'launcher cpu', which are about the QEMU of Kiln's pods.
-	FromKiln = Source{v1alpha1.LabelCPUFeature, v1alpha1.LabelCPUModel, v1alpha1.LabelCPUVendor, v1alpha1.LabelCPUEmulated}
+	// FromKiln are the labels of 'launcher cpu', which are about the QEMU of Kiln's pods with KVM.
+	FromKiln = Source{feature: v1alpha1.LabelCPUFeature, model: v1alpha1.LabelCPUModel, vendor: v1alpha1.LabelCPUVendor, emulated: v1alpha1.LabelCPUEmulated}
+	// FromKilnEmulated are these labels in clusters whose guests run without KVM.
+	FromKilnEmulated = Source{FromKiln.feature, FromKiln.model, FromKiln.vendor, FromKiln.emulated, true}
 	// FromKubeVirt are the labels of KubeVirt's node-labeller, which are about the QEMU of virt-launcher.
 	FromKubeVirt = Source{feature: v1.CPUFeatureLabel, model: v1.CPUModelLabel, vendor: v1.CPUModelVendorLabel}
 )
 
-// Read returns the offer of a node by its labels. It returns false if the agent has not reported features.
+// SourceOf returns the labels that say which CPUs guests of a cluster have.
+func SourceOf(cluster config.Cluster) Source {
+	if cluster.Limits.KubeVirtGuests {
+		return FromKubeVirt
+	}
+	return kilnSource(cluster.Pods.Emulate)
+}
+
+func kilnSource(emulates bool) Source {
+	if emulates {
+		return FromKilnEmulated
+	}
+	return FromKiln
+}
+
+// Agent returns the name of the agent, and the prefix of its labels of features, for messages.
+func (s Source) Agent() (name, label string) {
+	if s == FromKubeVirt {
+		return "KubeVirt's node-labeller", s.feature
+	}
+	return "'launcher cpu'", s.feature
+}
+
+// Read returns the offer of a node by its labels. It returns false if the agent has not reported features, or only features of guests that run otherwise: with
+// KVM instead of without it, or without KVM instead of with it.
 func (s Source) Read(labels map[string]string) (o Offer, reported bool) {
 	o = Offer{Features: map[string]bool{}, Models: map[string]bool{}}
 	vendors := 0
@@ -51,13 +84,8 @@ func (s Source) Read(labels map[string]string) (o Offer, reported bool) {
 	if vendors > 1 {
 		o.Vendor = ""
 	}
-	o.Emulated = s.isEmulated(labels)
-	return o, len(o.Features) > 0
-}
-
-// isEmulated reports whether the labels of a node are about guests without KVM.
-func (s Source) isEmulated(labels map[string]string) bool {
-	return s.emulated != "" && labels[s.emulated] == "true"
+	o.Emulated = s.emulated != "" && labels[s.emulated] == "true"
+	return o, len(o.Features) > 0 && o.Emulated == s.emulates
 }
 
 // Lack is what a node lacks of a recorded CPU.

@@ -11,8 +11,8 @@ import (
 func TestOffers(t *testing.T) {
 	t.Parallel()
 	want := Offer{Features: map[string]bool{"sse4.1": true, "avx2": true}, Models: map[string]bool{"EPYC": true}, Vendor: "AMD"}
-	for _, source := range []Source{FromKiln, FromKubeVirt} {
-		want.Emulated = source == FromKiln
+	for _, source := range []Source{FromKiln, FromKilnEmulated, FromKubeVirt} {
+		want.Emulated = source == FromKilnEmulated
 		labels := source.Labels(want)
 		labels[source.feature+"avx512f"] = "false"
 		labels["cpu-feature.example.com/hle"] = "true"
@@ -30,8 +30,15 @@ func TestOffers(t *testing.T) {
 			t.Errorf("a node of two vendors has vendor '%s'", got.Vendor)
 		}
 	}
-	if _, reported := FromKiln.Read(FromKubeVirt.Labels(want)); reported {
-		t.Error("KubeVirt's labels count as Kiln's")
+	for source, other := range map[Source]Source{FromKiln: FromKubeVirt, FromKubeVirt: FromKiln, FromKilnEmulated: FromKiln} {
+		want.Emulated = false
+		if _, reported := source.Read(other.Labels(want)); reported {
+			t.Errorf("labels of %+v count as labels of %+v", other, source)
+		}
+	}
+	want.Emulated = true
+	if _, reported := FromKiln.Read(FromKilnEmulated.Labels(want)); reported {
+		t.Error("where guests have KVM, labels about guests without KVM count")
 	}
 }
 

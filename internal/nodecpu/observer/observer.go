@@ -13,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/nodecpu"
 	"github.com/kilnvm/kiln/internal/nodecpu/fleet"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/record"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -37,9 +38,9 @@ type Controller struct {
 	Client client.Client
 	// Cached reads nodes, GuestHardware, VMs and VMIs from the cache.
 	Cached client.Reader
-	// Source are the labels that tell which CPUs nodes offer.
-	Source nodecpu.Source
-	Now    func() time.Time
+	// Configuration returns the configuration of the cluster. It decides which labels tell the CPUs that nodes offer.
+	Configuration func() config.Cluster
+	Now           func() time.Time
 
 	// rested is when the next round may begin.
 	rested time.Time
@@ -119,7 +120,7 @@ func (c *Controller) judgeAll(ctx context.Context) (complete bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	now, left := fleet.New(c.Source, nodes.Items), mostWrites
+	now, left := fleet.New(nodecpu.SourceOf(c.Configuration()), nodes.Items), mostWrites
 	counts := map[fleet.Outlook]int{}
 	var errs []error
 	conflict := false

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
-	"github.com/kilnvm/kiln/internal/nodecpu"
 	"github.com/kilnvm/kiln/internal/nodecpu/fleet"
+	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
@@ -56,7 +56,7 @@ func newCluster(t testing.TB, objects ...client.Object) *cluster {
 			}
 			return inner.SubResource(name).Patch(ctx, object, patch, options...)
 		}}).Build()
-	c.controller = &Controller{Client: c, Cached: c, Source: nodecpu.FromKiln, Now: func() time.Time { return c.now }}
+	c.controller = &Controller{Client: c, Cached: c, Configuration: config.Default, Now: func() time.Time { return c.now }}
 	return c
 }
 

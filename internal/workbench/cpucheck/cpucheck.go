@@ -128,7 +128,7 @@ func newChecker(ctx context.Context, b *workbench.Bench, in manifest.Inputs, nam
 	if err != nil {
 		return c, err
 	}
-	if c.fleet, err = ReadFleet(ctx, in.Reader, configuration.Limits.KubeVirtGuests); err != nil {
+	if c.fleet, err = ReadFleet(ctx, in.Reader, nodecpu.SourceOf(configuration.Cluster)); err != nil {
 		return c, err
 	}
 	reports, silent := c.fleet.Nodes()
@@ -160,17 +160,14 @@ func (c *checker) readHardwares(ctx context.Context, namespace string) error {
 }
 
 // ReadFleet reads the nodes. It fails if none of them reports which CPUs it offers.
-func ReadFleet(ctx context.Context, reader client.Reader, kubevirt bool) (*fleet.Fleet, error) {
-	source, agent, label := nodecpu.FromKiln, "'launcher devices'", v1alpha1.LabelCPUFeature
-	if kubevirt {
-		source, agent, label = nodecpu.FromKubeVirt, "KubeVirt's node-labeller", v1.CPUFeatureLabel
-	}
+func ReadFleet(ctx context.Context, reader client.Reader, source nodecpu.Source) (*fleet.Fleet, error) {
 	var nodes corev1.NodeList
 	if err := reader.List(ctx, &nodes); err != nil {
 		return nil, fmt.Errorf("reading the nodes: %w", err)
 	}
 	read := fleet.New(source, nodes.Items)
 	if reports, silent := read.Nodes(); len(reports) == 0 {
+		agent, label := source.Agent()
 		return nil, fmt.Errorf("none of %d nodes reports which CPUs it offers: %s writes labels '%s...'", len(silent), agent, label)
 	}
 	return read, nil
@@ -193,7 +190,7 @@ func (c *checker) judgePage(ctx context.Context, page []manifest.Object) error {
 	}
 	for _, one := range page {
 		if err := c.judgeGuest(one, specs[one.Name()]); err != nil {
-			c.Unjudged = append(c.Unjudged, UnjudgedGuest{Name: cmp.Or(one.Name(), one.File()), Reason: err.Error()})
+			c.Unjudged = append(c.Unjudged, UnjudgedGuest{Name: one.NameOrFile(), Reason: err.Error()})
 		}
 	}
 	return ctx.Err()

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
+	"github.com/kilnvm/kiln/internal/nodecpu"
 	"github.com/kilnvm/kiln/internal/nodecpu/fleet"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/ownership"
@@ -53,7 +54,7 @@ func PlanCPU(ctx context.Context, b *workbench.Bench, cluster client.Client, r w
 	if err != nil {
 		return nil, planned, err
 	}
-	nodes, err := cpucheck.ReadFleet(ctx, cluster, configuration.Limits.KubeVirtGuests)
+	nodes, err := cpucheck.ReadFleet(ctx, cluster, nodecpu.SourceOf(configuration.Cluster))
 	if err != nil { // who may write records may not be allowed to list nodes
 		planned.Difference.Verdict, planned.Difference.Unknown = record.PartCPU.Verdict(), "what the guest notices is not known: "+err.Error()
 		planned.Difference.Changes = []record.Change{}
@@ -110,4 +111,11 @@ func ForgetCPU(ctx context.Context, cluster client.Client, hardware *v1alpha1.Gu
 			"takes new hardware", err, v1alpha1.AnnotationHardware, v1alpha1.HardwareLatest)
 	}
 	return err
+}
+
+// WaitsForNode reports whether the VMI of a name has no node yet. Its pod selects nodes by the CPU that was recorded when the pod was created, and a pod keeps
+// its selectors.
+func WaitsForNode(ctx context.Context, cluster client.Client, name client.ObjectKey) (bool, error) {
+	vmi, err := objects.GetOrNil(ctx, cluster, name, &v1.VirtualMachineInstance{})
+	return vmi != nil && !vmi.IsFinal() && vmi.Status.NodeName == "", err
 }
