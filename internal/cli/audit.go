@@ -68,14 +68,7 @@ func (o *auditRun) makeAudit(ctx context.Context, everywhere bool) (*audit.Audit
 		}
 		return found, err
 	}
-	namespace, err := o.Cluster.Namespace()
-	if err != nil {
-		return nil, err
-	}
-	if everywhere {
-		namespace = ""
-	}
-	cluster, err := o.Client()
+	cluster, namespace, err := o.ScopedClient(everywhere)
 	if err != nil {
 		return nil, err
 	}

@@ -74,14 +74,7 @@ func (o *cpuCheckRun) makeCheck(ctx context.Context, everywhere bool) (cpucheck.
 		}
 		return cpucheck.OfDump(ctx, &o.Bench, dump)
 	}
-	namespace, err := o.Cluster.Namespace()
-	if err != nil {
-		return cpucheck.Check{}, err
-	}
-	if everywhere {
-		namespace = ""
-	}
-	cluster, err := o.Client()
+	cluster, namespace, err := o.ScopedClient(everywhere)
 	if err != nil {
 		return cpucheck.Check{}, err
 	}

@@ -72,14 +72,7 @@ func (o *policyAuditRun) runAudit(ctx context.Context, everywhere bool) (policya
 		}
 		return policyaudit.OfFiles(ctx, &o.Bench, in)
 	}
-	namespace, err := o.Cluster.Namespace()
-	if err != nil {
-		return policyaudit.Audit{}, err
-	}
-	if everywhere {
-		namespace = ""
-	}
-	cluster, err := o.Client()
+	cluster, namespace, err := o.ScopedClient(everywhere)
 	if err != nil {
 		return policyaudit.Audit{}, err
 	}

@@ -46,6 +46,18 @@ type Cluster interface {
 // Client returns a client of the current cluster. It has no cache, because a command reads few objects, each once.
 func (o *Session) Client() (client.Client, error) { return o.Cluster.Client(nil) }
 
+// ScopedClient returns a client of the current cluster, and the namespace that a command lists: the current one, or an empty text for all of -A.
+func (o *Session) ScopedClient(everywhere bool) (cluster client.Client, namespace string, err error) {
+	if namespace, err = o.Cluster.Namespace(); err != nil {
+		return nil, "", err
+	}
+	if everywhere {
+		namespace = ""
+	}
+	cluster, err = o.Client()
+	return cluster, namespace, err
+}
+
 // WarningClient returns a client that prints the warnings of the API server and of admission, as kubectl does. By default,
 // controller-runtime's client logs them, and a command has no log.
 func (o *Session) WarningClient() (client.Client, error) { return o.Cluster.Client(o.ErrOut) }

@@ -159,7 +159,7 @@ func startOf(r workbench.Reviewed) (manifest.Object, *unstructured.Unstructured,
 // addResults adds the results for one object: as a create, and for a VM that would be refused as a change and as a start.
 func (a *auditor) addResults(created, changed, started workbench.Reviewed) {
 	if created.Fault != nil {
-		a.Unjudged = append(a.Unjudged, Unjudged{cmp.Or(created.Object.Name(), created.File()), created.Fault.Error()})
+		a.Unjudged = append(a.Unjudged, Unjudged{created.NameOrFile(), created.Fault.Error()})
 		return
 	}
 	for request, r := range map[string]workbench.Reviewed{OnChange: changed, OnStart: started} {

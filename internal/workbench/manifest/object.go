@@ -46,5 +46,13 @@ func (o Object) Name() string {
 	return strings.TrimSpace(o.GetKind() + " " + name)
 }
 
+// NameOrFile returns Name, or File for an object that cannot be read and has no name.
+func (o Object) NameOrFile() string {
+	if name := o.Name(); name != "" {
+		return name
+	}
+	return o.file
+}
+
 // File returns the file that the object was read from, or the directory of the kustomization that made it; empty for an object of a cluster.
 func (o Object) File() string { return o.file }
