@@ -24,8 +24,8 @@ func cpuCommand(o *options) *cobra.Command {
 		Use: "cpu", Short: "Tell which CPUs guests in pods have on this machine",
 		Long: "Start libvirt in session mode for a moment, ask which CPUs it offers to guests, and write the answer into the labels of the Node of this\n" +
 			"machine: cpu-feature.kilnvm.io/NAME, cpu-model.kilnvm.io/NAME and cpu-vendor.kilnvm.io/NAME. Pods of guests select these labels. If the\n" +
-			"process cannot use /dev/kvm, or with --kvm=never, the answer is about guests without KVM: label kilnvm.io/cpu-emulated says so. The\n" +
-			"process runs as the pods of guests do: manifests/devices has its DaemonSet.",
+			"process cannot use /dev/kvm, or with --kvm=never, the answer is about guests without KVM, and the Node gets label\n" +
+			"kilnvm.io/cpu-emulated. The process needs the account of the pods of guests: manifests/devices contains its DaemonSet.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if os.Getpid() != 1 {

@@ -87,7 +87,7 @@ func stagesOf(need Need, fleet *nodecpu.Fleet) []stage {
 		}},
 		{v1alpha1.ReasonNoNodeHasCPU, func(node *corev1.Node) bool { return fleet.Fits(need.CPU, node) }, func(left []*corev1.Node) string {
 			return "no node offers the CPU of the guest: " + explainCPU(need.CPU, fleet, left) +
-				". Add a node that does, or let the guest have another CPU: 'kubectl kiln repin --cpu' replaces a recorded one, and domain.cpu names others"
+				". Add a node that does, or let the guest have another CPU: 'kubectl kiln repin --cpu' replaces a recorded CPU, and domain.cpu names another one"
 		}},
 		{v1alpha1.ReasonNoNodeHasDevice, holds(devices), func(left []*corev1.Node) string {
 			return "no node for the guest has these devices: " + explainLacking(left, requests, devices) +

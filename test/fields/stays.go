@@ -45,8 +45,9 @@ var elementRows = []elementRow{
 	{"os/type", recorded, byMachine + "; the architecture is the spec's"},
 	{"os/boot devices/disk/boot", recorded, "`bootDisk` if no device has `bootOrder`, else the spec; a guest without a disk boots the first disk that it gets"},
 	{"devices/interface/boot devices/interface/rom devices/hostdev/rom", derived, "`bootOrder`; " + bySpec},
-	{"os/loader", recorded, "`firmware` is the file name of the EFI build. A host without this build starts the guest with another one, an event says so, " +
-		"and the record has the new one. Another version of the build with the same name is not seen: the package of the firmware is the host's, and so is SeaBIOS"},
+	{"os/loader", recorded, "`firmware` is the file name of the EFI build. If the host lacks this build, the guest starts with another build. The " +
+		"record then contains the other build, and an event names the change. A new version of a build with the same name is not noticed, and neither is a " +
+		"new SeaBIOS"},
 	{"os/loader@secure os/loader@stateless", derived, "`firmware.bootloader.efi` and `launchSecurity`; " + bySpec},
 	{"os/nvram", ofHost, "the file of the guest's EFI variables; its format follows the build of the first start with variables, and another format is refused"},
 	{"os os/acpi/table@type", derived, "`firmware`, `startStrategy`; " + bySpec},
