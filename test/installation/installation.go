@@ -101,6 +101,12 @@ func (i *Installation) Import(ctx context.Context, n *node.Node) error {
 	for _, file := range i.archives {
 		errs = append(errs, n.ImportImage(ctx, file))
 	}
+	// The DaemonSets have pods on a node that joins before it has their images. kubelet asks for an image that it did not find after 10 s, and then after twice as
+	// long each time: a new pod does not wait.
+	out, err := n.Kubectl(ctx, "--namespace", "kiln-devices", "delete", "pods", "--field-selector", "status.phase=Pending,spec.nodeName="+n.Name, "--wait=false")
+	if err != nil {
+		errs = append(errs, fmt.Errorf("%w: %s", err, out))
+	}
 	return errors.Join(errs...)
 }
 
@@ -156,7 +162,8 @@ func (i *Installation) apply(ctx context.Context, n *node.Node) error {
 func AwaitPasst(ctx context.Context, n *node.Node) error {
 	out, err := n.Kubectl(ctx, "wait", "--for=jsonpath={.metadata.labels.kilnvm\\.io/passt}=true", "--timeout=180s", "node/"+n.Name)
 	if err != nil {
-		return fmt.Errorf("node '%s' does not serve passt: %w: %s", n.Name, err, out)
+		pods, _ := n.Kubectl(ctx, "--namespace", "kiln-devices", "describe", "pods")
+		return fmt.Errorf("node '%s' does not serve passt: %w: %s\n%s", n.Name, err, out, pods)
 	}
 	return nil
 }

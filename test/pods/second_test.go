@@ -14,22 +14,24 @@ import (
 var second struct {
 	sync.Mutex
 	*node.Node
+	serves bool
 }
 
-// join returns the second node, which runs guests as the first does. A test that fails before that leaves it to the next one to try again.
+// join returns the second node, which runs guests as the first does. If the node does not serve guests in time, the next test waits for the same node.
 func join(t *testing.T) *node.Node {
 	t.Helper()
 	second.Lock()
 	defer second.Unlock()
-	if second.Node != nil {
-		return second.Node
+	if second.Node == nil {
+		second.Node = shared.AddNode(t, "node-2") // a name joins once: the supervisor ends all nodes if it joins again
 	}
-	added := shared.AddNode(t, "node-2")
-	if err := errors.Join(installed.Import(t.Context(), added), installation.AwaitPasst(t.Context(), added)); err != nil {
-		t.Fatal(err)
+	if !second.serves {
+		if err := errors.Join(installed.Import(t.Context(), second.Node), installation.AwaitPasst(t.Context(), second.Node)); err != nil {
+			t.Fatal(err)
+		}
+		second.serves = true
 	}
-	second.Node = added
-	return added
+	return second.Node
 }
 
 // only selects one node.
