@@ -32,11 +32,11 @@ LINTED := $(TESTED) test/load/plot test/guest/vault test/csi test/cdi test/kubev
 MODULES := . test/lint test/actionlint test/helm test/krew test/controlplane/containerd $(LINTED)
 LDFLAGS = -X github.com/kilnvm/kiln/internal/version.stamp=$(VERSION)
 
-.PHONY: help build run test tested/main tested/modules tested/each check lint manifests golden fuzz faults older nightly conformance kubevirt bench load
+.PHONY: help build run test tested/main tested/modules tested/each check lint manifests golden fuzz faults older nightly conformance import-corpus kubevirt bench load
 .PHONY: image launcher release publish reproduce deps controlplane node browser site clean
 
 help: ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
 
 build: ## build the four programs into bin/, stamped with VERSION
 	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
@@ -133,6 +133,9 @@ nightly: ## what takes hours: every test, mutants, properties, kills of guests i
 
 conformance: ## replay recorded answers of each version of KubeVirt, or of CORPUS=dir [ONLY=name] [KUBEVIRT=v1.8.2]
 	go run ./test/conformance -corpus "$(CORPUS)" -only "$(ONLY)" $(if $(KUBEVIRT),-kubevirt $(KUBEVIRT))
+
+import-corpus: ## the shares of the domains of others that can be imported: KILN_SHARED=dir with domains/
+	go test -count=1 -v -run '^TestForeignDomains$$' ./test/imports
 
 kubevirt: ## what changed between a version of KubeVirt and the one that Kiln is built with: VERSION=v1.8.2 [CORPUS=dir records its answers, too]
 	@test "$(origin VERSION)" = "command line" || { echo "kubevirt: VERSION=v1.8.2 names a version of KubeVirt"; exit 2; }

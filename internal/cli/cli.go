@@ -36,7 +36,7 @@ func Command(streams genericiooptions.IOStreams) *cobra.Command {
 		guestcmd.RenderCommand(s), guestcmd.DiffCommand(s), auditCommand(s), catalogcmd.SchemaCommand(s))
 	addGroup(root, "Catalogs, policies and new VMs", catalogcmd.Command(s), catalogcmd.InstancetypesCommand(s), catalogcmd.PreferencesCommand(s),
 		policyCommand(s), presetCommand(s), vmcmd.CreateCommand(s))
-	addGroup(root, "Pins and hardware of VMs", repinCommand(s), revisionsCommand(s), statesCommand(s), captureCommand(s), cpuCommand(s))
+	addGroup(root, "Pins and hardware of VMs", repinCommand(s), revisionsCommand(s), statesCommand(s), captureCommand(s), importCommand(s), cpuCommand(s))
 	addGroup(root, "Running VMs", append(vmcmd.ActionCommands(s), vmcmd.ConsoleCommand(s), vmcmd.VncCommand(s), vmcmd.WhyCommand(s))...)
 	cmdutil.RefuseUnknown(root)
 	cluster.WrapConnectionErrors(root.Commands())

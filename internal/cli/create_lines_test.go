@@ -10,8 +10,8 @@ func inferred(volume string) string {
 		"preference: {inferFromVolume: " + volume + ", inferFromVolumeFailurePolicy: Ignore}"
 }
 
-// imported is a data volume of this source with its volume.
-func imported(name, source string) string {
+// importedDisk is a data volume of this source with its volume.
+func importedDisk(name, source string) string {
 	return "dataVolumeTemplates: [{metadata: {name: " + name + "}, spec: {" + source + "}}], template: {spec: {volumes: [{name: " + name +
 		", dataVolume: {name: " + name + "}}]}}"
 }
@@ -35,7 +35,7 @@ var createLines = []struct{ line, want string }{
 	{"create vm --memory=1Gi --volume-containerdisk=src:my.registry/my-image:my-tag",
 		`template: {spec: {domain: {memory: {guest: 1Gi}}, volumes: [{name: my-vm-containerdisk-0, containerDisk: {image: "my.registry/my-image:my-tag"}}]}}`},
 	{"create vm --volume-import=type:ds,src:my-ns/my-ds,size:50Gi,name:root", inferred("root") + ", " +
-		imported("root", "sourceRef: {kind: DataSource, namespace: my-ns, name: my-ds}, storage: {resources: {requests: {storage: 50Gi}}}")},
+		importedDisk("root", "sourceRef: {kind: DataSource, namespace: my-ns, name: my-ds}, storage: {resources: {requests: {storage: 50Gi}}}")},
 	{"create vm --volume-import=type:ds,src:my-annotated-ds,name:root --infer-instancetype --infer-preference",
 		"instancetype: {inferFromVolume: root}, preference: {inferFromVolume: root}, " +
 			"dataVolumeTemplates: [{metadata: {name: root}, spec: {sourceRef: {kind: DataSource, name: my-annotated-ds}, storage: {}}}], " +
@@ -50,9 +50,9 @@ var createLines = []struct{ line, want string }{
 			"template: {spec: {domain: {memory: null}, " +
 			"volumes: [{name: my-pvc, persistentVolumeClaim: {claimName: my-pvc}}, {name: root, dataVolume: {name: root}}]}}"},
 	{"create vm --volume-import=type:pvc,src:my-ns/my-pvc,name:root", inferred("root") + ", " +
-		imported("root", "source: {pvc: {namespace: my-ns, name: my-pvc}}, storage: {}")},
+		importedDisk("root", "source: {pvc: {namespace: my-ns, name: my-pvc}}, storage: {}")},
 	{"create vm --volume-import=type:snapshot,src:my-ns/my-snapshot,name:root,size:10Gi", inferred("root") + ", " +
-		imported("root", "source: {snapshot: {namespace: my-ns, name: my-snapshot}}, storage: {resources: {requests: {storage: 10Gi}}}")},
+		importedDisk("root", "source: {snapshot: {namespace: my-ns, name: my-snapshot}}, storage: {resources: {requests: {storage: 10Gi}}}")},
 	{"create vm --volume-pvc=src:my-pvc", inferred("my-pvc") + ", template: {spec: {volumes: [{name: my-pvc, persistentVolumeClaim: {claimName: my-pvc}}]}}"},
 	{"create vm --volume-pvc=src:my-pvc,name:root,bootorder:2 --infer-instancetype=false --infer-preference=false",
 		"template: {spec: {domain: {devices: {disks: [{name: root, bootOrder: 2}]}}, volumes: [{name: root, persistentVolumeClaim: {claimName: my-pvc}}]}}"},
@@ -65,17 +65,17 @@ var createLines = []struct{ line, want string }{
 		"{metadata: {name: c}, spec: {source: {pvc: {namespace: ns, name: c}}, storage: {}}}, " +
 		"{metadata: {name: d}, spec: {sourceRef: {kind: DataSource, namespace: ns, name: d}, storage: {}}}], template: {spec: {volumes: " +
 		"[{name: data, dataVolume: {name: data}}, {name: c, dataVolume: {name: c}}, {name: d, dataVolume: {name: d}}]}}"},
-	{"create vm --volume-import=type:http,url:https://my.site/disk.img,size:10Gi,name:h,certconfigmap:ca,extraheaders:A=1;B=2", imported("h",
+	{"create vm --volume-import=type:http,url:https://my.site/disk.img,size:10Gi,name:h,certconfigmap:ca,extraheaders:A=1;B=2", importedDisk("h",
 		`source: {http: {url: "https://my.site/disk.img", certConfigMap: ca, extraHeaders: [A=1, B=2]}}, storage: {resources: {requests: {storage: 10Gi}}}`)},
-	{"create vm --volume-import=type:registry,url:docker://my.registry/disk,pullmethod:node,size:10Gi,name:r", inferred("r") + ", " + imported("r",
+	{"create vm --volume-import=type:registry,url:docker://my.registry/disk,pullmethod:node,size:10Gi,name:r", inferred("r") + ", " + importedDisk("r",
 		`source: {registry: {url: "docker://my.registry/disk", pullMethod: node}}, storage: {resources: {requests: {storage: 10Gi}}}`)},
-	{"create vm --volume-import=type:s3,url:s3://b/o,secretref:s,size:10Gi,name:s", imported("s",
+	{"create vm --volume-import=type:s3,url:s3://b/o,secretref:s,size:10Gi,name:s", importedDisk("s",
 		`source: {s3: {url: "s3://b/o", secretRef: s}}, storage: {resources: {requests: {storage: 10Gi}}}`)},
-	{"create vm --volume-import=type:gcs,url:gs://b/o,size:10Gi,name:g", imported("g",
+	{"create vm --volume-import=type:gcs,url:gs://b/o,size:10Gi,name:g", importedDisk("g",
 		`source: {gcs: {url: "gs://b/o"}}, storage: {resources: {requests: {storage: 10Gi}}}`)},
-	{"create vm --volume-import=type:imageio,url:https://e,diskid:1,secretref:s,size:10Gi,name:i", imported("i",
+	{"create vm --volume-import=type:imageio,url:https://e,diskid:1,secretref:s,size:10Gi,name:i", importedDisk("i",
 		`source: {imageio: {url: "https://e", diskId: "1", secretRef: s}}, storage: {resources: {requests: {storage: 10Gi}}}`)},
-	{"create vm --volume-import=type:vddk,url:https://v,uuid:u,thumbprint:AA:BB,secretref:s,backingfile:f,size:10Gi,name:v", imported("v",
+	{"create vm --volume-import=type:vddk,url:https://v,uuid:u,thumbprint:AA:BB,secretref:s,backingfile:f,size:10Gi,name:v", importedDisk("v",
 		`source: {vddk: {url: "https://v", uuid: u, thumbprint: "AA:BB", secretRef: s, backingFile: f}}, storage: {resources: {requests: {storage: 10Gi}}}`)},
 	{"create vm --user cloud-user --ssh-key=ssh-ed25519", cloudInitWith(`\nuser: cloud-user\nssh_authorized_keys:\n  - ssh-ed25519`)},
 	{"create vm --user cloud-user --password-file=testdata/password", cloudInitWith(`\nuser: cloud-user\npassword: Kiln,42\nchpasswd: { expire: False }`)},

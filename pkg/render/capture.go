@@ -7,8 +7,6 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
-	"github.com/kilnvm/kiln/pkg/domain/frontend"
-	"github.com/kilnvm/kiln/pkg/identity"
 	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	v1 "kubevirt.io/api/core/v1"
@@ -20,7 +18,7 @@ import (
 // that it comes from, because a partial record would move the hardware that it leaves out.
 func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorList) {
 	vmi := withIdentity(m.VMI, nil)
-	fresh, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Facts: Facts(m), Generation: identity.GenerationID(vmi)})
+	fresh, errs := renderWith(m, vmi, nil)
 	if len(errs) > 0 {
 		return record.Record{}, errs
 	}
@@ -36,24 +34,18 @@ func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorL
 	CaptureCPU(&captured, m.VMI, seen)
 	// Where the spec leaves the identity open, the running guest's counts.
 	vmi = withIdentity(m.VMI, &captured)
-	again, errs := frontend.Render(frontend.Input{VMI: vmi, Defaults: m.Defaults, Frozen: &captured, Facts: Facts(m), Generation: identity.GenerationID(vmi)})
+	again, errs := renderWith(m, vmi, &captured)
 	if len(errs) > 0 {
 		return record.Record{}, errs
 	}
-	adoptSpecCPU(seen, again)
-	if seen.GenID != nil && again.GenID != nil {
-		seen.GenID = again.GenID // the VM that takes the guest over has another one, as one that it is restored to
-	}
-	adoptEquivalents(seen, again)
-	for _, change := range abi.Compare(seen, again) {
+	adopted := compareAdopted(m, vmi, captured, seen, again)
+	for _, change := range adopted.Changes {
 		errs = append(errs, field.Forbidden(originOfChange(&vmi.Spec, change), "the next boot would have different hardware: "+change.Text))
 	}
 	if len(errs) > 0 && !ours {
 		errs = append(field.ErrorList{foreignDomainError()}, errs...)
 	}
-	taken := abi.Freeze(again, m.Defaults.Version)
-	setCPU(&taken, freezeCPU(vmi, again.CPU, &captured, nil))
-	return taken, errs
+	return adopted.Record, errs
 }
 
 // GuestHardware returns a captured record as the object that the next boot of the VMI reads. It holds the seed of the VMI. Without a seed it applies to any VMI
@@ -87,7 +79,7 @@ func copyDomain(dom *libvirtxml.Domain) (*libvirtxml.Domain, error) {
 func copyAliases(running, spec *libvirtxml.Domain) {
 	named := func(d abi.Device) bool { return d.Alias != nil } // controllers are found by type and index
 	have := slices.DeleteFunc(abi.Devices(running), func(d abi.Device) bool { return !named(d) })
-	want := slices.DeleteFunc(abi.Devices(spec), func(d abi.Device) bool { return !named(d) })
+	want := slices.DeleteFunc(abi.Devices(spec), func(d abi.Device) bool { return !named(d) || *d.Alias == nil }) // a balloon of model 'none' has no alias
 	for _, same := range []func(have, want abi.Device) bool{
 		func(have, want abi.Device) bool { return have.Name == want.Name },
 		func(have, want abi.Device) bool { return have.Model == want.Model && have.Bus == want.Bus },

@@ -7,10 +7,9 @@ import (
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/cli/cmdutil/catalogsource"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -76,7 +75,7 @@ const fieldManager = "kubectl-kiln"
 // printOrApply prints a manifest, or applies it. If the API server refuses the object, it prints the reason and returns ErrRejected. A refusal has the status
 // code 422 (schema or webhook), 403 (permission or policy) or 409 (field of another manager). The line of success ends as in 'kubectl apply --server-side'.
 func (o *createRun) printOrApply(ctx context.Context, m *manifestFlags, typed client.Object) error {
-	object, err := manifestOf(typed)
+	object, err := manifest.OfTyped(typed)
 	if err != nil || !m.apply {
 		if err == nil {
 			err = o.PrintManifest(object.Object, "")
@@ -130,44 +129,4 @@ func (o *createRun) printRefusal(object client.Object, err error) {
 		}
 		fmt.Fprintf(o.ErrOut, "  %s\n", cmdutil.Printable(text))
 	}
-}
-
-// manifestOf converts an object to a manifest: without its status, and without the meaningless empty objects that KubeVirt's Go types encode, such as
-// resources.
-func manifestOf(typed client.Object) (*unstructured.Unstructured, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(typed)
-	if err != nil {
-		return nil, err
-	}
-	delete(content, "status")
-	dropMeaningless(content)
-	return &unstructured.Unstructured{Object: content}, nil
-}
-
-// meaningless are the keys of objects that Go's encoder writes though they are empty. Other empty objects, such as emptyDisk, have a meaning.
-var meaningless = []string{"metadata", "resources", "creationTimestamp"}
-
-// dropMeaningless removes meaningless empty objects from a document, the innermost first, because then the object around them may be empty.
-func dropMeaningless(node any) {
-	switch node := node.(type) {
-	case map[string]any:
-		for _, child := range node {
-			dropMeaningless(child)
-		}
-		for _, key := range meaningless {
-			if child, found := node[key]; found && (child == nil || isEmpty(child)) {
-				delete(node, key)
-			}
-		}
-	case []any:
-		for _, child := range node {
-			dropMeaningless(child)
-		}
-	}
-}
-
-// isEmpty reports whether a node is an object without fields. It returns false for empty lists and strings.
-func isEmpty(node any) bool {
-	object, is := node.(map[string]any)
-	return is && len(object) == 0
 }

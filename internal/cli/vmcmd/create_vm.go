@@ -156,7 +156,7 @@ func (o *createRun) judgeWithCatalog(ctx context.Context, catalog *catalogs.Cata
 	if catalog == nil {
 		return nil
 	}
-	object, err := manifestOf(vm)
+	object, err := manifest.OfTyped(vm)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func Freeze(dom *libvirtxml.Domain, defaults string) record.Record {
 	if r.Firmware = firmwareBuild(dom.OS); r.Firmware != "" {
 		r.SchemaVersion = firmwareVersion
 	}
-	r.SMBIOS, r.Serial = systemStrings(dom)
+	r.SMBIOS, r.Serial = SystemStrings(dom)
 	r.TSC = tscFrequency(dom.Clock)
 	r.NUMA = numaNodes(dom)
 	if dom.Devices == nil {
@@ -161,9 +161,9 @@ func valueOr0(n *uint) uint {
 	return *n
 }
 
-// systemStrings returns the DMI strings of the system and its serial. They came from the cluster's configuration, which may change; the UUID is
+// SystemStrings returns the DMI strings of the system and its serial. They came from the cluster's configuration, which may change; the UUID is
 // recorded apart.
-func systemStrings(dom *libvirtxml.Domain) (map[string]string, string) {
+func SystemStrings(dom *libvirtxml.Domain) (map[string]string, string) {
 	texts, serial := map[string]string{}, ""
 	for _, info := range dom.SysInfo {
 		if info.SMBIOS == nil || info.SMBIOS.System == nil {

@@ -1,0 +1,198 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil/table"
+	"github.com/kilnvm/kiln/internal/workbench/domainimport"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"github.com/kilnvm/kiln/pkg/domain/imported"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// importRun is a run of 'import'.
+type importRun struct{ cmdutil.Inputs }
+
+// importFlags are the flags of one call. maps and sizes are as the user wrote them.
+type importFlags struct {
+	domainimport.Options
+	maps, sizes []string
+}
+
+// importCommand returns 'import'.
+// The exit status is 1 if admission refuses the VM, 2 if the domain cannot be read, and 0 otherwise, whatever the guest loses: the report says it.
+func importCommand(s *cmdutil.Session) *cobra.Command {
+	o := &importRun{cmdutil.NewInputs(s)}
+	cmd := &cobra.Command{
+		Use:   "import XML|-",
+		Short: "Make a VM of a libvirt domain, and keep its hardware",
+		Long: "Make a VirtualMachine of the XML of a libvirt domain of any program, such as virt-install, and the GuestHardware with which it\n" +
+			"keeps its UUID, MACs, models and the addresses of its devices. The report names each element of the domain: what is kept,\n" +
+			"what takes the place of something of the host, and what the guest will miss. The VM is halted: fill its claims first.",
+		Example: "  virsh dumpxml web | kubectl kiln import - > web.yaml\n" +
+			"  kubectl kiln import web.xml --map network=br0=vlan7 --size vda=20Gi -n shop\n" +
+			"  kubectl kiln import web.xml -o table",
+		Args: cobra.ExactArgs(1),
+	}
+	var f importFlags
+	flags := cmd.Flags()
+	flags.StringVar(&f.Name, "name", "", "name of the VM; default: the name of the domain")
+	flags.StringArrayVar(&f.maps, "map", nil,
+		"what takes the place of something of the host: network=SOURCE=NAD, network=SOURCE=pod, or claim=DISK=PVC; may be repeated")
+	flags.StringArrayVar(&f.sizes, "size", nil, "size of the claim of a disk that is to be made: DISK=QUANTITY, such as vda=20Gi; may be repeated")
+	flags.StringVar(&f.StorageClass, "storage-class", "", "StorageClass of the claims; default: the default of the cluster")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := f.parse(); err != nil {
+			return err
+		}
+		f.Namespace = o.Cluster.NamespaceFlag()
+		doc, err := o.readDomain(args[0])
+		if err != nil {
+			return err
+		}
+		o.Bench.Quiet = true
+		made, err := domainimport.Make(cmd.Context(), &o.Bench, doc, f.Options)
+		if err != nil {
+			return o.PrintRefusal(err)
+		}
+		return o.printImport(made)
+	}
+	o.AddConfig(cmd)
+	o.AddOutput(cmd, "yaml", "yaml", "json", "table")
+	o.Answers(cmd, "Import", domainimport.Answer{})
+	return cmd
+}
+
+// parse reads --map and --size.
+func (f *importFlags) parse() error {
+	f.Networks, f.Claims, f.Sizes = map[string]string{}, map[string]string{}, map[string]resource.Quantity{}
+	for _, text := range f.maps {
+		kind, rest, _ := strings.Cut(text, "=")
+		at := strings.LastIndexByte(rest, '=')
+		if at < 1 || at == len(rest)-1 || kind != "network" && kind != "claim" {
+			return fmt.Errorf("--map '%s': must be network=SOURCE=NAD, network=SOURCE=pod or claim=DISK=PVC", text)
+		}
+		from, to := rest[:at], rest[at+1:]
+		for part := range strings.SplitSeq(to, "/") {
+			if problems := validation.IsDNS1123Subdomain(part); len(problems) > 0 {
+				return fmt.Errorf("--map '%s': '%s' is no name of an object: %s", text, to, problems[0])
+			}
+		}
+		if kind == "network" {
+			f.Networks[from] = to
+		} else {
+			f.Claims[from] = to
+		}
+	}
+	for _, text := range f.sizes {
+		disk, value, _ := strings.Cut(text, "=")
+		size, err := resource.ParseQuantity(value)
+		if disk == "" || err != nil || size.Sign() <= 0 {
+			return fmt.Errorf("--size '%s': must be DISK=QUANTITY, such as vda=20Gi", text)
+		}
+		f.Sizes[disk] = size
+	}
+	return nil
+}
+
+// readDomain reads the XML of a domain from a file, or from the standard input if the file is '-'.
+func (o *importRun) readDomain(file string) (*imported.Document, error) {
+	var raw []byte
+	var err error
+	if file == "-" {
+		raw, err = manifest.ReadBounded(manifest.StandardInput, o.In)
+	} else {
+		raw, err = manifest.ReadFile(file)
+	}
+	if err != nil {
+		return nil, err
+	}
+	doc, err := imported.Parse(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return doc, nil
+}
+
+// printImport prints the objects, and the report on standard error. With -o table it prints only the report, and with -o json both in one document.
+func (o *importRun) printImport(made *domainimport.Import) error {
+	o.Warn(made.Warnings...)
+	switch o.Output {
+	case "json":
+		answer, err := made.Answer()
+		return errors.Join(err, o.Print(answer))
+	case "table":
+		return o.printReport(made.Report)
+	}
+	objects, err := made.Objects()
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if err := o.PrintManifest(object, ""); err != nil {
+			return err
+		}
+	}
+	out := o.Out
+	o.Out = cmdutil.Wrapped(o.ErrOut)
+	defer func() { o.Out = out }()
+	return o.printReport(made.Report)
+}
+
+// printReport prints a row for each element that is not kept as it was, and how the claims are filled.
+func (o *importRun) printReport(report domainimport.Report) error {
+	var rows [][]string
+	counts := map[domainimport.Outcome]int{}
+	ports := 0
+	for _, e := range report.Elements {
+		counts[e.Outcome]++
+		switch {
+		case e.Outcome == domainimport.Kept || e.Outcome == domainimport.Recorded:
+		case e.Outcome == domainimport.Added && strings.HasPrefix(e.Device, "controller.pci."):
+			ports++
+		default:
+			rows = append(rows, []string{e.Path, string(e.Outcome), string(e.Verdict), orDash(detailsOf(e))})
+		}
+	}
+	if ports > 0 {
+		rows = append(rows, []string{"controller.pci.*", string(domainimport.Added), string(record.NeedsRestart), cmdutil.Counted(ports, "PCI controller") + " for more devices"})
+	}
+	if err := table.Print(&o.Printer, table.Columns("ELEMENT", "OUTCOME", "FOR THE GUEST", "DETAILS"), rows); err != nil {
+		return err
+	}
+	say := func(format string, args ...any) {
+		fmt.Fprintln(o.Out, cmdutil.Printable(fmt.Sprintf(format, args...)))
+	}
+	say("")
+	for _, note := range report.Notes {
+		say("%s", note)
+	}
+	for _, step := range report.Steps {
+		say("%s", step)
+	}
+	say("%s of domain '%s': %d kept by the VM, %d by the record, %d mapped, %d left to the cluster, %d changed, %d left out; %d added",
+		cmdutil.Counted(len(report.Elements)-counts[domainimport.Added], "element"), report.Domain, counts[domainimport.Kept], counts[domainimport.Recorded],
+		counts[domainimport.Mapped], counts[domainimport.HostOnly], counts[domainimport.Changed], counts[domainimport.LeftOut], counts[domainimport.Added])
+	if report.Verdict == record.Compatible {
+		say("the guest sees no difference")
+	} else {
+		say("for the guest: %s", report.Verdict)
+	}
+	return nil
+}
+
+// detailsOf returns what is different of an element.
+func detailsOf(e domainimport.Element) string {
+	details := e.Details
+	if len(e.Host) > 0 {
+		details = append(slices.Clone(details), "not kept: "+strings.Join(e.Host, ", "))
+	}
+	return strings.Join(details, "; ")
+}

@@ -1,0 +1,140 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/record"
+	"libvirt.org/go/libvirtxml"
+)
+
+// TestImportKeepsHardware: the VM of an imported domain, with its record, boots with the machine, UUID, MACs and addresses of the domain. Only the names of
+// disks and interfaces are new.
+func TestImportKeepsHardware(t *testing.T) {
+	t.Parallel()
+	_, file := write(t, plain)
+	ran := call(t, "", "render", "-f", file)
+	if ran.err != nil {
+		t.Fatal(ran.err, ran.errOut)
+	}
+	got := call(t, ran.out, "import", "-", "--name", "moved", "-n", "new")
+	if got.err != nil || strings.Count(got.out, "kind: GuestHardware") != 1 || !strings.Contains(got.errOut, "elements of domain 'shop_web'") {
+		t.Fatalf("%v\n%s%s", got.err, got.out, got.errOut)
+	}
+	_, moved := write(t, got.out)
+	again := call(t, "", "render", "-f", moved)
+	if again.err != nil {
+		t.Fatal(again.err, again.errOut, got.out)
+	}
+	before, after := placesOf(t, ran.out), placesOf(t, again.out)
+	if diff := cmp.Diff(before, after); diff != "" || len(before) < 10 {
+		t.Errorf("places (-before +after):\n%s", diff)
+	}
+}
+
+// placesOf returns what a guest sees of a domain, without the names of devices: its UUID, machine, MACs, and the addresses with the kinds of devices.
+func placesOf(t *testing.T, text string) map[string]string {
+	t.Helper()
+	var dom libvirtxml.Domain
+	if err := dom.Unmarshal(text); err != nil {
+		t.Fatal(err, text)
+	}
+	places := map[string]string{"uuid": dom.UUID, "machine": dom.OS.Type.Machine}
+	for _, device := range abi.Devices(&dom) {
+		if at := abi.FromLibvirt(*device.Address); at != (record.Address{}) {
+			places[device.Kind+" "+at.String()] = device.Model
+		}
+		if device.Interface != nil {
+			places["mac "+device.Interface.MAC.Address] = ""
+		}
+	}
+	return places
+}
+
+// foreignDomain is a domain of virt-install that libvirt has defined.
+const foreignDomain = `<domain type='kvm'><name>old</name><uuid>0d3f3cb0-6a52-4bd5-9f5f-2f7a4e1c9d10</uuid><memory unit='GiB'>1</memory><vcpu>1</vcpu>
+<os><type arch='x86_64' machine='pc-q35-7.2'>hvm</type></os><features><acpi/><apic/></features><cpu mode='custom'><model>Westmere</model></cpu>
+<devices><controller type='pci' index='0' model='pcie-root'/>
+<controller type='pci' index='1' model='pcie-root-port'><address type='pci' domain='0x0000' bus='0x00' slot='0x02' function='0x0'/></controller>
+<controller type='pci' index='2' model='pcie-root-port'><address type='pci' domain='0x0000' bus='0x00' slot='0x03' function='0x0'/></controller>
+<disk type='file' device='disk'><source file='/images/it&apos;s.img'/><target dev='vda' bus='virtio'/>
+<address type='pci' domain='0x0000' bus='0x01' slot='0x00' function='0x0'/></disk>
+<interface type='bridge'><mac address='52:54:00:11:22:33'/><source bridge='br0'/><model type='virtio'/>
+<address type='pci' domain='0x0000' bus='0x02' slot='0x00' function='0x0'/></interface></devices></domain>`
+
+// TestImportOutputs: the manifest has the claims, the record and the VM in the order in which they are created; -o json has the report as well, and -o table
+// only the report.
+func TestImportOutputs(t *testing.T) {
+	t.Parallel()
+	args := []string{"import", "-", "--map", "network=br0=vlans/dmz", "--size", "vda=5Gi", "--storage-class", "fast"}
+	got := call(t, foreignDomain, args...)
+	var kinds []string
+	for line := range strings.Lines(got.out) {
+		if kind, found := strings.CutPrefix(line, "kind: "); found {
+			kinds = append(kinds, strings.TrimSpace(kind))
+		}
+	}
+	if diff := cmp.Diff([]string{"PersistentVolumeClaim", "GuestHardware", "VirtualMachine"}, kinds); diff != "" || got.err != nil {
+		t.Errorf("%v (-want +got):\n%s\n%s%s", got.err, diff, got.out, got.errOut)
+	}
+	for _, want := range []string{"networkName: vlans/dmz", "storage: 5Gi", "storageClassName: fast", "claimName: old-vda", "runStrategy: Halted"} {
+		if !strings.Contains(got.out, want) {
+			t.Errorf("the manifest has no '%s':\n%s", want, got.out)
+		}
+	}
+	const fill = `--image-path='/images/it'\''s.img'`
+	if !strings.Contains(strings.ReplaceAll(got.errOut, "\n", " "), fill) {
+		t.Errorf("the report does not say how the claim is filled:\n%s", got.errOut)
+	}
+	document := call(t, foreignDomain, append(args, "-o", "json")...)
+	var answer struct {
+		Kind   string
+		Report struct {
+			Verdict  string
+			Elements []struct{ Path, Outcome string }
+		}
+		Objects []map[string]any
+	}
+	if err := json.Unmarshal([]byte(document.out), &answer); err != nil || answer.Kind != "Import" || len(answer.Objects) != 3 || len(answer.Report.Elements) < 9 {
+		t.Errorf("%v %+v\n%s", err, answer, document.errOut)
+	}
+	table := call(t, foreignDomain, append(args, "-o", "table")...)
+	if !strings.HasPrefix(table.out, "ELEMENT") || strings.Contains(table.out, "kind:") || !strings.Contains(table.out, "for the guest: needs restart") {
+		t.Errorf("the report:\n%s%s", table.out, table.errOut)
+	}
+}
+
+// TestImportRefuses: what is not a domain of QEMU, and flags that cannot be read, are faults. A file with the name of a domain is not written.
+func TestImportRefuses(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string][]string{
+		"no such file":         {"import", filepath.Join(t.TempDir(), "none.xml")},
+		"another hypervisor":   {"import", fileOf(t, "<domain type='xen'><name>a</name></domain>")},
+		"begins with <domain>": {"import", fileOf(t, "<network/>")},
+		"must be network=":     {"import", "-", "--map", "bridge=br0=x"},
+		"is no name of":        {"import", "-", "--map", "network=br0=Not_A_Name"},
+		"must be DISK=":        {"import", "-", "--size", "vda=many"},
+		"no argument":          {"import"},
+	} {
+		got := call(t, foreignDomain, args...)
+		if cmdutil.ExitStatus(got.err) != 2 || got.out != "" || !strings.Contains(got.err.Error()+got.errOut, want) {
+			t.Errorf("want '%s' and exit status 2, got %v\n%s%s", want, got.err, got.out, got.errOut)
+		}
+	}
+}
+
+// fileOf returns the name of a file with a text.
+func fileOf(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "domain.xml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}

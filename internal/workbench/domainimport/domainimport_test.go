@@ -1,0 +1,228 @@
+package domainimport
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/pkg/domain/imported"
+	"github.com/kilnvm/kiln/pkg/record"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// archive is a domain of q35 with addresses: devices at places that Kiln would not choose, an element of the host, and devices that no VM can have.
+const archive = `<domain type='kvm'>
+  <name>archive</name><title>Files</title>
+  <uuid>c64a0d5e-5d0c-4a39-9f4e-8b0f5d3a1b22</uuid>
+  <memory unit='GiB'>2</memory><currentMemory unit='GiB'>1</currentMemory>
+  <vcpu placement='static'>2</vcpu>
+  <cputune><shares>2048</shares></cputune>
+  <os><type arch='x86_64' machine='pc-q35-7.2'>hvm</type><boot dev='hd'/></os>
+  <features><acpi/><apic/><vmport state='off'/></features>
+  <cpu mode='custom'><model>Westmere</model></cpu>
+  <clock offset='utc'/>
+  <devices>
+    <emulator>/usr/bin/qemu-system-x86_64</emulator>
+    <disk type='file' device='disk'>
+      <driver name='qemu' type='raw' cache='writeback' discard='unmap'/><source file='/images/archive.img'/>
+      <target dev='vda' bus='virtio'/><iotune><total_iops_sec>500</total_iops_sec></iotune>
+      <address type='pci' domain='0x0000' bus='0x05' slot='0x00' function='0x0'/>
+    </disk>
+    <controller type='pci' index='0' model='pcie-root'/>
+    <controller type='pci' index='1' model='pcie-root-port'><model name='pcie-root-port'/><target chassis='1' port='0x10'/><address type='pci' bus='0x00' slot='0x02' function='0x0' multifunction='on'/></controller>
+    <controller type='pci' index='2' model='pcie-root-port'><model name='pcie-root-port'/><target chassis='2' port='0x11'/><address type='pci' bus='0x00' slot='0x02' function='0x1'/></controller>
+    <controller type='pci' index='3' model='pcie-root-port'><model name='pcie-root-port'/><target chassis='3' port='0x12'/><address type='pci' bus='0x00' slot='0x02' function='0x2'/></controller>
+    <controller type='pci' index='4' model='pcie-root-port'><model name='pcie-root-port'/><target chassis='4' port='0x13'/><address type='pci' bus='0x00' slot='0x02' function='0x3'/></controller>
+    <controller type='pci' index='5' model='pcie-root-port'><model name='pcie-root-port'/><target chassis='5' port='0x14'/><address type='pci' bus='0x00' slot='0x02' function='0x4'/></controller>
+    <controller type='sata' index='0'><address type='pci' bus='0x00' slot='0x1f' function='0x2'/></controller>
+    <controller type='usb' index='0' model='qemu-xhci'><address type='pci' bus='0x02' slot='0x00' function='0x0'/></controller>
+    <interface type='network'>
+      <mac address='52:54:00:11:22:33'/><source network='default'/><target dev='vnet4'/><model type='virtio'/>
+      <address type='pci' domain='0x0000' bus='0x03' slot='0x00' function='0x0'/>
+    </interface>
+    <smartcard mode='host'/>
+    <sound model='ich6'><address type='pci' bus='0x00' slot='0x04' function='0x0'/></sound>
+    <graphics type='spice' autoport='yes'/>
+    <video><model type='vga' vram='16384' heads='1' primary='yes'/><address type='pci' bus='0x00' slot='0x01' function='0x0'/></video>
+    <memballoon model='none'/>
+  </devices>
+</domain>`
+
+func makeOf(t *testing.T, text string, o Options) *Import {
+	t.Helper()
+	doc, err := imported.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := Make(t.Context(), &workbench.Bench{Runtime: "pod"}, doc, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// TestMake: the record keeps the places of the devices, and the report says of each element what becomes of it.
+func TestMake(t *testing.T) {
+	o := Options{Sizes: map[string]resource.Quantity{"vda": resource.MustParse("20Gi")}, StorageClass: "fast"}
+	o.Namespace = "shop"
+	made := makeOf(t, archive, o)
+	hardware := made.Hardware.Spec.Hardware
+	for key, want := range map[string]string{"disk.vda": "0000:05:00.0", "interface.net0": "0000:03:00.0", "video.video": "0000:00:01.0"} {
+		if got := hardware.Devices[key].PCI; got != want {
+			t.Errorf("the record has %s at '%s', and the domain at %s", key, got, want)
+		}
+	}
+	if hardware.UUID != "c64a0d5e-5d0c-4a39-9f4e-8b0f5d3a1b22" || hardware.MACs["net0"] != "52:54:00:11:22:33" || hardware.Machine != "pc-q35-7.2" {
+		t.Errorf("the record has %+v", hardware)
+	}
+	if made.Hardware.Namespace != "shop" || made.VM.GetNamespace() != "shop" || len(made.Claims) != 1 || *made.Claims[0].Spec.StorageClassName != "fast" {
+		t.Errorf("objects %+v %+v %+v", made.Hardware.ObjectMeta, made.VM.Object["metadata"], made.Claims)
+	}
+	outcomes := map[string]string{}
+	for _, e := range made.Report.Elements {
+		outcomes[e.Path] = fmt.Sprint(e.Outcome, ", ", e.Verdict)
+	}
+	for path, want := range map[string]string{
+		"name": "mapped, compatible", "uuid": "kept, compatible", "memory": "kept, compatible", "vcpu": "kept, compatible", "clock": "kept, compatible",
+		"cputune": "left to the cluster, compatible", "title": "left to the cluster, compatible",
+		"devices/disk[0]": "mapped, compatible", "devices/interface[0]": "changed, needs restart", // its boot ROM is off
+		"devices/controller[7]": "left out, needs restart", // no device is on USB
+		"devices/smartcard[0]":  "left out, needs restart", "devices/sound[0]": "left out, needs restart",
+		"devices/video[0]": "kept by the record, compatible", "devices/graphics[0]": "left to the cluster, compatible",
+		"channel.guest-agent": "added, needs restart", "serial": "added, needs restart",
+	} {
+		if outcomes[path] != want {
+			t.Errorf("%s is '%s', want '%s'", path, outcomes[path], want)
+		}
+	}
+	disk := elementOf(t, made.Report, "devices/disk[0]")
+	if diff := gocmp.Diff([]string{"iotune total_iops_sec='500'"}, disk.Host); diff != "" {
+		t.Errorf("what the disk loses of the host (-want +got):\n%s", diff)
+	}
+	if made.Report.Verdict != record.NeedsRestart {
+		t.Errorf("the verdict is '%s'", made.Report.Verdict)
+	}
+	want := []string{"fill the claim: virtctl image-upload pvc archive-vda --no-create --image-path='/images/archive.img'"}
+	if diff := gocmp.Diff(want, made.Report.Steps); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+}
+
+func elementOf(t *testing.T, report Report, path string) Element {
+	t.Helper()
+	for _, e := range report.Elements {
+		if e.Path == path {
+			return e
+		}
+	}
+	t.Fatalf("the report does not name %s", path)
+	return Element{}
+}
+
+// TestOtherBoard: a domain of i440fx keeps its identifiers, and the report says that everything else is detected anew.
+func TestOtherBoard(t *testing.T) {
+	made := makeOf(t, strings.ReplaceAll(archive, "pc-q35-7.2", "pc-i440fx-7.2"), Options{})
+	hardware := made.Hardware.Spec.Hardware
+	if hardware.UUID == "" || hardware.MACs["net0"] != "52:54:00:11:22:33" || strings.Contains(hardware.Machine, "i440fx") {
+		t.Errorf("the record has %+v", hardware)
+	}
+	machine := elementOf(t, made.Report, "os")
+	if made.Report.Verdict != record.Breaks || machine.Verdict != record.Breaks || !strings.Contains(strings.Join(machine.Details, " "), "on another bus") {
+		t.Errorf("verdict '%s', machine %+v", made.Report.Verdict, machine)
+	}
+}
+
+// TestWithoutAddresses: a domain that libvirt has not defined has no addresses, and the report does not say that devices move.
+func TestWithoutAddresses(t *testing.T) {
+	var lines []string
+	for line := range strings.Lines(archive) {
+		if !strings.Contains(line, "<address") || strings.Contains(line, "<sound") || strings.Contains(line, "<video") {
+			lines = append(lines, line)
+		}
+	}
+	text := strings.NewReplacer(`<address type='pci' bus='0x00' slot='0x04' function='0x0'/>`, "", `<address type='pci' bus='0x00' slot='0x01' function='0x0'/>`, "").
+		Replace(strings.Join(lines, ""))
+	made := makeOf(t, text, Options{})
+	for _, e := range made.Report.Elements {
+		if strings.Contains(strings.Join(e.Details, " "), "moves from") {
+			t.Errorf("%s has no address, and moves: %s", e.Path, e.Details)
+		}
+	}
+	if len(made.Report.Notes) != 1 || !strings.Contains(made.Report.Notes[0], "no addresses") {
+		t.Errorf("notes: %q", made.Report.Notes)
+	}
+}
+
+// TestRefusedFieldsAreLeftOut: what admission refuses is left out, with its reason. What a guest needs to keep its data stays in the VM.
+func TestRefusedFieldsAreLeftOut(t *testing.T) {
+	text := strings.Replace(archive, "<memballoon model='none'/>",
+		"<memballoon model='none'/><tpm model='tpm-crb'><backend type='emulator' version='2.0'/></tpm><vsock model='virtio'><cid auto='yes'/></vsock>", 1)
+	made := makeOf(t, text, Options{})
+	devices, err := devicesOf(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tpm, _ := devices["tpm"].(map[string]any)
+	if tpm["persistent"] != true || devices["autoattachVSOCK"] != nil {
+		t.Errorf("devices %v", devices)
+	}
+	notes := strings.Join(made.Report.Notes, "\n")
+	for _, want := range []string{"the VM has spec.template.spec.domain.devices.tpm.persistent, which this cluster does not allow yet",
+		"the VM does not have spec.template.spec.domain.devices.autoattachVSOCK: Forbidden: needs feature gate 'VSOCK'"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("the notes do not say '%s':\n%s", want, notes)
+		}
+	}
+}
+
+// devicesOf returns the devices of the VM.
+func devicesOf(made *Import) (map[string]any, error) {
+	at := any(made.VM.Object)
+	for _, name := range []string{"spec", "template", "spec", "domain", "devices"} {
+		object, is := at.(map[string]any)
+		if !is {
+			return nil, fmt.Errorf("the VM has no %s", name)
+		}
+		at = object[name]
+	}
+	return at.(map[string]any), nil
+}
+
+// TestRemoveField: the field of an error is removed, or the element of a list without which the rest has no meaning, and never a whole section.
+func TestRemoveField(t *testing.T) {
+	const domain = "spec.template.spec.domain"
+	for _, test := range []struct {
+		path, want string
+		removed    bool
+	}{
+		{domain + ".cpu.model", "map[cpu:map[] devices:map[disks:[map[name:a serial:s] map[name:b]]]]", true},
+		{domain + ".devices.disks[0].serial", "map[cpu:map[model:m] devices:map[disks:[map[name:a] map[name:b]]]]", true},
+		{domain + ".devices.disks[1].name", "map[cpu:map[model:m] devices:map[disks:[map[name:a serial:s]]]]", true},
+		{domain + ".devices.disks[0]", "map[cpu:map[model:m] devices:map[disks:[map[name:b]]]]", true},
+		{domain + ".devices.disks[7].name", "", false},
+		{domain + ".devices", "", false},
+		{domain, "", false},
+		{"metadata.name", "", false},
+		{"", "", false},
+	} {
+		spec := map[string]any{"cpu": map[string]any{"model": "m"},
+			"devices": map[string]any{"disks": []any{map[string]any{"name": "a", "serial": "s"}, map[string]any{"name": "b"}}}}
+		object := map[string]any{"metadata": map[string]any{"name": "n"}, "spec": map[string]any{"template": map[string]any{"spec": map[string]any{"domain": spec}}}}
+		before := fmt.Sprint(spec)
+		r := &repairer{object: &unstructured.Unstructured{}, judged: &unstructured.Unstructured{}}
+		if removed := removeField(object, test.path); removed != test.removed || fmt.Sprint(spec) != cmp.Or(test.want, before) {
+			t.Errorf("%s: removed %t, the rest is %v, want %s", test.path, removed, spec, test.want)
+		}
+		if r.repair(nil) {
+			t.Error("no error is a repair")
+		}
+	}
+	if r := (&repairer{object: &unstructured.Unstructured{}, judged: &unstructured.Unstructured{}}); r.repair(field.ErrorList{field.Required(nil, "")}) {
+		t.Error("an error without a field is a repair")
+	}
+}
