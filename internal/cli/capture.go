@@ -66,7 +66,8 @@ func captureCommand(s *cmdutil.Session) *cobra.Command {
 // record leaves out would move. manifests/policies/hardware.yaml says who may create a GuestHardware in a cluster.
 func (o *captureRun) printHardware(r workbench.Reviewed, running workbench.Running, c captureOptions) error {
 	if c.kubevirt {
-		taken, err := workbench.CapturePlaces(r, running)
+		xml, domain := running.Places()
+		taken, err := workbench.CapturePlaces(r, xml, domain)
 		if err != nil {
 			return err
 		}

@@ -35,10 +35,11 @@ func importCommand(s *cmdutil.Session) *cobra.Command {
 		Short: "Make a VM of a libvirt domain, and keep its hardware",
 		Long: "Make a VirtualMachine of the XML of a libvirt domain of any program, such as virt-install, and the GuestHardware with which it\n" +
 			"keeps its UUID, MACs, models and the addresses of its devices. The report names each element of the domain: what is kept,\n" +
-			"what takes the place of something of the host, and what the guest will miss. The VM is halted: fill its claims first.",
+			"what takes the place of something of the host, and what the guest will miss. The VM is halted: fill its claims first.\n\n" +
+			"With -f, another program has made the VM, such as virt-v2v or Forklift: only the GuestHardware of that VM is printed.",
 		Example: "  virsh dumpxml web | kubectl kiln import - > web.yaml\n" +
 			"  kubectl kiln import web.xml --map network=br0=vlan7 --size vda=20Gi -n shop\n" +
-			"  kubectl kiln import web.xml -o table",
+			"  kubectl kiln import web.xml -f forklift-vm.yaml --runtime kubevirt | kubectl create -f -",
 		Args: cobra.ExactArgs(1),
 	}
 	var f importFlags
@@ -57,17 +58,41 @@ func importCommand(s *cmdutil.Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		o.Bench.Quiet = true
-		made, err := domainimport.Make(cmd.Context(), &o.Bench, doc, f.Options)
+		made, err := o.makeImport(cmd, doc, f.Options)
 		if err != nil {
 			return o.PrintRefusal(err)
 		}
 		return o.printImport(made)
 	}
-	o.AddConfig(cmd)
+	o.AddInputs(cmd)
 	o.AddOutput(cmd, "yaml", "yaml", "json", "table")
 	o.Answers(cmd, "Import", domainimport.Answer{})
 	return cmd
+}
+
+// makeImport makes a VM of the domain or, with -f, only the record of the VM that another program made of it.
+func (o *importRun) makeImport(cmd *cobra.Command, doc *imported.Document, made domainimport.Options) (*domainimport.Import, error) {
+	if !o.Files.Named() {
+		o.Bench.Quiet = true
+		return domainimport.Make(cmd.Context(), &o.Bench, doc, made)
+	}
+	for _, flag := range []string{"name", "map", "size", "storage-class"} {
+		if cmd.Flags().Changed(flag) {
+			return nil, fmt.Errorf("--%s is for a VM that is made, and -f has one already", flag)
+		}
+	}
+	all, err := o.ReviewArguments(cmd.Context(), nil)
+	if err != nil {
+		return nil, err
+	}
+	found, err := o.BootableGuests(all)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found) != 1:
+		return nil, fmt.Errorf("-f must have one VM or VMI for the domain, not %d", len(found))
+	}
+	return domainimport.MakeRecord(cmd.Context(), &o.Bench, doc, found[0])
 }
 
 // parse reads --map and --size.
@@ -162,7 +187,8 @@ func (o *importRun) printReport(report domainimport.Report) error {
 		}
 	}
 	if ports > 0 {
-		rows = append(rows, []string{"controller.pci.*", string(domainimport.Added), string(record.NeedsRestart), cmdutil.Counted(ports, "PCI controller") + " for more devices"})
+		details := cmdutil.Counted(ports, "PCI controller") + " for more devices"
+		rows = append(rows, []string{"controller.pci.*", string(domainimport.Added), string(record.NeedsRestart), details})
 	}
 	if err := table.Print(&o.Printer, table.Columns("ELEMENT", "OUTCOME", "FOR THE GUEST", "DETAILS"), rows); err != nil {
 		return err

@@ -114,13 +114,15 @@ func TestImportOutputs(t *testing.T) {
 func TestImportRefuses(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"no such file":         {"import", filepath.Join(t.TempDir(), "none.xml")},
-		"another hypervisor":   {"import", fileOf(t, "<domain type='xen'><name>a</name></domain>")},
-		"begins with <domain>": {"import", fileOf(t, "<network/>")},
-		"must be network=":     {"import", "-", "--map", "bridge=br0=x"},
-		"is no name of":        {"import", "-", "--map", "network=br0=Not_A_Name"},
-		"must be DISK=":        {"import", "-", "--size", "vda=many"},
-		"no argument":          {"import"},
+		"no such file":             {"import", filepath.Join(t.TempDir(), "none.xml")},
+		"another hypervisor":       {"import", fileOf(t, "<domain type='xen'><name>a</name></domain>")},
+		"begins with <domain>":     {"import", fileOf(t, "<network/>")},
+		"must be network=":         {"import", "-", "--map", "bridge=br0=x"},
+		"is no name of":            {"import", "-", "--map", "network=br0=Not_A_Name"},
+		"must be DISK=":            {"import", "-", "--size", "vda=many"},
+		"no argument":              {"import"},
+		"is for a VM that is made": {"import", "-", "-f", fileOf(t, plain), "--name", "x"},
+		"must have one VM or VMI":  {"import", "-", "-f", fileOf(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")},
 	} {
 		got := call(t, foreignDomain, args...)
 		if cmdutil.ExitStatus(got.err) != 2 || got.out != "" || !strings.Contains(got.err.Error()+got.errOut, want) {
@@ -137,4 +139,15 @@ func fileOf(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	return name
+}
+
+// TestImportForAVM: with -f only the record of the VM is printed, under the names of the VM.
+func TestImportForAVM(t *testing.T) {
+	t.Parallel()
+	_, file := write(t, plain)
+	got := call(t, foreignDomain, "import", "-", "-f", file)
+	if got.err != nil || strings.Count(got.out, "kind: ") != 1 || !strings.Contains(got.out, "kind: GuestHardware") || !strings.Contains(got.out, "name: web") ||
+		!strings.Contains(got.out, "0000:01:00.0") {
+		t.Errorf("%v\n%s%s", got.err, got.out, got.errOut)
+	}
 }

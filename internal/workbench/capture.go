@@ -42,6 +42,9 @@ func ReadRunning(file string, stdin io.Reader) (Running, error) {
 	return running, nil
 }
 
+// Places returns what CapturePlaces needs.
+func (r Running) Places() ([]byte, *libvirtxml.Domain) { return r.raw, r.domain }
+
 // Capture returns the hardware of a running domain as the GuestHardware of the VM or VMI that takes it over. host is a YAML file with the
 // capabilities of the domain's host; empty means assumed ones. If the spec does not match the domain, the error is a Refusal with the
 // fields.
@@ -62,13 +65,13 @@ func Capture(r Reviewed, running Running, host string) (*v1alpha1.GuestHardware,
 }
 
 // CapturePlaces returns the hardware of a domain that KubeVirt runs and will run: the machine type, the addresses of the devices, also of hotplugged ones, and
-// the CPU that libvirt made of host-model. KubeVirt decides what else the guest sees, so nothing is compared with the VM's spec.
-func CapturePlaces(r Reviewed, running Running) (*v1alpha1.GuestHardware, error) {
-	taken, err := kubevirt.Capture(running.raw, nil)
+// the CPU that libvirt made of host-model. xml and domain are the same domain. KubeVirt decides what else the guest sees, so nothing is compared with the VM's spec.
+func CapturePlaces(r Reviewed, xml []byte, domain *libvirtxml.Domain) (*v1alpha1.GuestHardware, error) {
+	taken, err := kubevirt.Capture(xml, nil)
 	if err != nil {
 		return nil, err
 	}
-	render.CaptureCPU(taken, r.Guest.Explicit, running.domain)
+	render.CaptureCPU(taken, r.Guest.Explicit, domain)
 	if err := record.Check(taken); err != nil {
 		return nil, err
 	}

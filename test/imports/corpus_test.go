@@ -127,7 +127,8 @@ func TestForeignDomains(t *testing.T) {
 
 // isSupported reports whether a domain is of QEMU, and of an architecture that Kiln has.
 func isSupported(dom *libvirtxml.Domain) bool {
-	return dom.OS != nil && dom.OS.Type != nil && slices.Contains([]string{"x86_64", "aarch64", "s390x"}, dom.OS.Type.Arch) && (dom.Type == "qemu" || dom.Type == "kvm")
+	known := dom.OS != nil && dom.OS.Type != nil && slices.Contains([]string{"x86_64", "aarch64", "s390x"}, dom.OS.Type.Arch)
+	return known && (dom.Type == "qemu" || dom.Type == "kvm")
 }
 
 // checkNamed imports a domain, and returns an error if that fails or if the report does not name an element.

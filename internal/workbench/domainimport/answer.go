@@ -33,14 +33,20 @@ func (i *Import) Objects() (objects []*unstructured.Unstructured, err error) {
 	for _, claim := range i.Claims {
 		typed = append(typed, claim)
 	}
-	for _, object := range append(typed, i.Hardware) {
+	if i.Hardware != nil {
+		typed = append(typed, i.Hardware)
+	}
+	for _, object := range typed {
 		one, err := manifest.OfTyped(object)
 		if err != nil {
 			return nil, err
 		}
 		objects = append(objects, one)
 	}
-	return append(objects, i.VM), nil
+	if i.VM != nil {
+		objects = append(objects, i.VM)
+	}
+	return objects, nil
 }
 
 // stepsOf says how the claims are filled, and which networks must be there, in the order of the domain.

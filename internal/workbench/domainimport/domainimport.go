@@ -34,8 +34,9 @@ type Options struct {
 
 // Import is a domain as objects of a cluster.
 type Import struct {
+	// VM is nil if another program made the VM.
 	VM *unstructured.Unstructured
-	// Hardware keeps what the fields of the VM cannot say. An administrator creates it before the VM starts.
+	// Hardware keeps what the fields of the VM cannot say. An administrator creates it before the VM starts. It is nil if nothing can be kept.
 	Hardware *v1alpha1.GuestHardware
 	// Claims are the claims to fill, of the disks whose sizes are known.
 	Claims []*corev1.PersistentVolumeClaim
@@ -76,6 +77,33 @@ func makeOnce(ctx context.Context, bench *workbench.Bench, doc *imported.Documen
 	if err != nil {
 		return nil, err
 	}
+	done, err := adoptDomain(ctx, bench, doc, reading, guest)
+	if err != nil {
+		return nil, err
+	}
+	done.Report.VM, done.Report.Notes = reading.VM.Name, append(done.Report.Notes, r.notes...)
+	done.VM = r.object.DeepCopy()
+	done.VM.SetNamespace(o.Namespace)
+	if done.Hardware != nil {
+		done.Hardware.Namespace = o.Namespace
+	}
+	done.Claims = makeClaims(reading, o)
+	done.Report.Steps = stepsOf(done, reading.Sources)
+	return done, nil
+}
+
+// MakeRecord returns the hardware record of a VM that another program made of a domain, such as virt-v2v or Forklift, and the report. The Import has no VM and
+// no claims. If the renderer refuses the VM, the error is a workbench.Refusal.
+func MakeRecord(ctx context.Context, bench *workbench.Bench, doc *imported.Document, guest workbench.Reviewed) (*Import, error) {
+	reading, err := imported.Match(doc, guest.Guest.Explicit)
+	if err != nil {
+		return nil, err
+	}
+	return adoptDomain(ctx, bench, doc, reading, guest)
+}
+
+// adoptDomain records the hardware of a domain for a reviewed VM, and compares the domain with its next boot.
+func adoptDomain(ctx context.Context, bench *workbench.Bench, doc *imported.Document, reading *imported.Reading, guest workbench.Reviewed) (*Import, error) {
 	machine, notes, err := bench.Machine(ctx, guest, workbench.Placing{}, nil)
 	if err != nil {
 		return nil, err
@@ -98,17 +126,31 @@ func makeOnce(ctx context.Context, bench *workbench.Bench, doc *imported.Documen
 	if err != nil {
 		return nil, err
 	}
-	report.Notes = append(report.Notes, r.notes...)
-	object := r.object.DeepCopy()
-	object.SetNamespace(o.Namespace)
-	vmi := guest.Guest.Explicit.DeepCopy()
-	vmi.Namespace = o.Namespace
-	done := &Import{VM: object, Hardware: render.GuestHardware(vmi, adopted.Record), Report: report, Next: full.Documents.Domain}
-	done.Warnings = append(guest.Verdict.Warnings, notes.Warnings...)
-	done.Claims = makeClaims(reading, o)
-	done.Report.Steps = stepsOf(done, reading.Sources)
+	report.VM = guest.GetName()
+	done := &Import{Report: report, Next: full.Documents.Domain, Warnings: append(guest.Verdict.Warnings, notes.Warnings...)}
+	if !guest.Guest.Input.Cluster.Limits.KubeVirtGuests {
+		done.Hardware = render.GuestHardware(guest.Guest.Explicit, adopted.Record)
+		return done, nil
+	}
+	done.Report.Notes = append(done.Report.Notes, kubeVirtRenders)
+	if placesOf(reading) != render.SamePlaces {
+		return done, nil // nothing that KubeVirt's guests keep
+	}
+	text, err := reading.Domain.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	places, err := workbench.CapturePlaces(guest, []byte(text), reading.Domain)
+	if err != nil {
+		return nil, err
+	}
+	done.Hardware = places
 	return done, nil
 }
+
+// kubeVirtRenders is the note about a VM that KubeVirt runs.
+const kubeVirtRenders = "KubeVirt renders this guest: the record has the machine type, the CPU and the addresses, and the report compares the domain with " +
+	"what Kiln would render"
 
 // placesOf says what the addresses of the domain mean.
 func placesOf(reading *imported.Reading) render.Places {

@@ -3,6 +3,7 @@ package domainimport
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
 )
 
 // archive is a domain of q35 with addresses: devices at places that Kiln would not choose, an element of the host, and devices that no VM can have.
@@ -34,11 +36,16 @@ const archive = `<domain type='kvm'>
       <address type='pci' domain='0x0000' bus='0x05' slot='0x00' function='0x0'/>
     </disk>
     <controller type='pci' index='0' model='pcie-root'/>
-    <controller type='pci' index='1' model='pcie-root-port'><model name='pcie-root-port'/><target chassis='1' port='0x10'/><address type='pci' bus='0x00' slot='0x02' function='0x0' multifunction='on'/></controller>
-    <controller type='pci' index='2' model='pcie-root-port'><model name='pcie-root-port'/><target chassis='2' port='0x11'/><address type='pci' bus='0x00' slot='0x02' function='0x1'/></controller>
-    <controller type='pci' index='3' model='pcie-root-port'><model name='pcie-root-port'/><target chassis='3' port='0x12'/><address type='pci' bus='0x00' slot='0x02' function='0x2'/></controller>
-    <controller type='pci' index='4' model='pcie-root-port'><model name='pcie-root-port'/><target chassis='4' port='0x13'/><address type='pci' bus='0x00' slot='0x02' function='0x3'/></controller>
-    <controller type='pci' index='5' model='pcie-root-port'><model name='pcie-root-port'/><target chassis='5' port='0x14'/><address type='pci' bus='0x00' slot='0x02' function='0x4'/></controller>
+    <controller type='pci' index='1' model='pcie-root-port'>
+      <model name='pcie-root-port'/><target chassis='1' port='0x10'/><address type='pci' bus='0x00' slot='0x02' function='0x0' multifunction='on'/></controller>
+    <controller type='pci' index='2' model='pcie-root-port'>
+      <model name='pcie-root-port'/><target chassis='2' port='0x11'/><address type='pci' bus='0x00' slot='0x02' function='0x1'/></controller>
+    <controller type='pci' index='3' model='pcie-root-port'>
+      <model name='pcie-root-port'/><target chassis='3' port='0x12'/><address type='pci' bus='0x00' slot='0x02' function='0x2'/></controller>
+    <controller type='pci' index='4' model='pcie-root-port'>
+      <model name='pcie-root-port'/><target chassis='4' port='0x13'/><address type='pci' bus='0x00' slot='0x02' function='0x3'/></controller>
+    <controller type='pci' index='5' model='pcie-root-port'>
+      <model name='pcie-root-port'/><target chassis='5' port='0x14'/><address type='pci' bus='0x00' slot='0x02' function='0x4'/></controller>
     <controller type='sata' index='0'><address type='pci' bus='0x00' slot='0x1f' function='0x2'/></controller>
     <controller type='usb' index='0' model='qemu-xhci'><address type='pci' bus='0x02' slot='0x00' function='0x0'/></controller>
     <interface type='network'>
@@ -139,14 +146,7 @@ func TestOtherBoard(t *testing.T) {
 
 // TestWithoutAddresses: a domain that libvirt has not defined has no addresses, and the report does not say that devices move.
 func TestWithoutAddresses(t *testing.T) {
-	var lines []string
-	for line := range strings.Lines(archive) {
-		if !strings.Contains(line, "<address") || strings.Contains(line, "<sound") || strings.Contains(line, "<video") {
-			lines = append(lines, line)
-		}
-	}
-	text := strings.NewReplacer(`<address type='pci' bus='0x00' slot='0x04' function='0x0'/>`, "", `<address type='pci' bus='0x00' slot='0x01' function='0x0'/>`, "").
-		Replace(strings.Join(lines, ""))
+	text := regexp.MustCompile(`<address [^>]*>`).ReplaceAllString(archive, "")
 	made := makeOf(t, text, Options{})
 	for _, e := range made.Report.Elements {
 		if strings.Contains(strings.Join(e.Details, " "), "moves from") {
@@ -224,5 +224,75 @@ func TestRemoveField(t *testing.T) {
 	}
 	if r := (&repairer{object: &unstructured.Unstructured{}, judged: &unstructured.Unstructured{}}); r.repair(field.ErrorList{field.Required(nil, "")}) {
 		t.Error("an error without a field is a repair")
+	}
+}
+
+// migrated is a VM as a migration tool makes it of the domain 'archive': it has other names, and its second card is before the one of the domain.
+const migrated = `
+apiVersion: kubevirt.io/v1
+kind: VirtualMachine
+metadata: {name: archive, namespace: shop}
+spec:
+  runStrategy: Halted
+  template:
+    spec:
+      architecture: amd64
+      domain:
+        cpu: {sockets: 2, model: Westmere}
+        memory: {guest: 2Gi}
+        firmware: {uuid: c64a0d5e-5d0c-4a39-9f4e-8b0f5d3a1b22}
+        devices:
+          disks: [{name: migrated-0, disk: {bus: virtio}}]
+          interfaces:
+          - {name: second, masquerade: {}, macAddress: "52:54:00:99:99:99"}
+          - {name: first, bridge: {}, macAddress: "52:54:00:11:22:33"}
+      networks: [{name: second, pod: {}}, {name: first, multus: {networkName: dmz}}]
+      volumes: [{name: migrated-0, persistentVolumeClaim: {claimName: archive}}]
+`
+
+// TestMakeRecord: the record of a VM that another program made has the addresses of the domain under the names of the VM. Network cards are found by their MAC.
+// Beside KubeVirt it has only what KubeVirt's guests keep.
+func TestMakeRecord(t *testing.T) {
+	doc, err := imported.Parse([]byte(archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var vm unstructured.Unstructured
+	if err := yaml.Unmarshal([]byte(migrated), &vm.Object); err != nil {
+		t.Fatal(err)
+	}
+	for _, runtime := range []string{"pod", "kubevirt"} {
+		bench := &workbench.Bench{Runtime: runtime}
+		reviewed, err := reviewVM(t.Context(), bench, vm.DeepCopy())
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := MakeRecord(t.Context(), bench, doc, reviewed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hardware := made.Hardware.Spec.Hardware
+		got := []string{hardware.Machine, hardware.Devices["disk.migrated-0"].PCI, hardware.Devices["interface.first"].PCI}
+		if diff := gocmp.Diff([]string{"pc-q35-7.2", "0000:05:00.0", "0000:03:00.0"}, got); diff != "" {
+			t.Errorf("%s: the record has %+v (-want +got):\n%s", runtime, hardware.Devices, diff)
+		}
+		if own := hardware.UUID != ""; own != (runtime == "pod") || made.VM != nil || made.Hardware.Namespace != "shop" || made.Hardware.Name != "archive" {
+			t.Errorf("%s: VM %v, record %s/%s with UUID '%s'", runtime, made.VM, made.Hardware.Namespace, made.Hardware.Name, hardware.UUID)
+		}
+		if notes := strings.Join(made.Report.Notes, ""); strings.Contains(notes, "KubeVirt renders") != (runtime == "kubevirt") {
+			t.Errorf("%s: notes %s", runtime, notes)
+		}
+	}
+	other, err := imported.Parse([]byte(strings.ReplaceAll(archive, "pc-q35-7.2", "pc-i440fx-7.2")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bench := &workbench.Bench{Runtime: "kubevirt"}
+	reviewed, err := reviewVM(t.Context(), bench, &vm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made, err := MakeRecord(t.Context(), bench, other, reviewed); err != nil || made.Hardware != nil {
+		t.Errorf("KubeVirt's guest of another board has the record %+v, %v", made, err)
 	}
 }

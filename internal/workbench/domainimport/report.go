@@ -109,7 +109,7 @@ func makeReport(doc *imported.Document, reading *imported.Reading, adopted rende
 		key := cmp.Or(note.Device, note.Element)
 		r.notes[key] = append(r.notes[key], note.Text)
 	}
-	report := Report{Domain: doc.Domain.Name, VM: reading.VM.Name, Sources: reading.Sources}
+	report := Report{Domain: doc.Domain.Name, Sources: reading.Sources}
 	for _, child := range doc.Root.Children {
 		if child.Name == "devices" {
 			report.Elements = append(report.Elements, r.reportDevices(child)...)
@@ -132,8 +132,8 @@ func wholeNotes(doc *imported.Document, reading *imported.Reading) (notes []stri
 		notes = append(notes, "the file has several documents of this domain; the last one was imported")
 	}
 	if reading.NoAddresses {
-		notes = append(notes, "the devices have no addresses, because libvirt assigns them when it defines the domain. If the guest has booted already, import what 'virsh "+
-			"dumpxml' prints: else it finds its devices at other addresses once")
+		notes = append(notes, "the devices have no addresses, because libvirt assigns them when it defines the domain. If the guest has booted already, import "+
+			"what 'virsh dumpxml' prints: else it finds its devices at other addresses once")
 	}
 	return notes
 }

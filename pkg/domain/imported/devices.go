@@ -113,7 +113,8 @@ func (r *reader) readTPM() {
 		persistent := given.Backend != nil && given.Backend.Emulator != nil
 		r.devices.TPM = &v1.TPMDevice{Persistent: &persistent}
 		given.Alias = abi.Alias("tpm")
-		r.addDeviceNote("tpm", "tpm", "the TPM begins empty: keys that the old TPM keeps, such as BitLocker's, are not in it. Suspend BitLocker before the move, and keep its recovery key")
+		r.addDeviceNote("tpm", "tpm", "the TPM begins empty: keys that the old TPM keeps, such as BitLocker's, are not in it. Suspend BitLocker before the move, "+
+			"and keep its recovery key")
 	}
 }
 
@@ -203,7 +204,8 @@ func folderOf(source *libvirtxml.DomainFilesystemSource) string {
 // readHostDevices leaves the host's devices out: another host has others.
 func (r *reader) readHostDevices() {
 	for i := range r.dom.Devices.Hostdevs {
-		r.leaveOut("hostdev", i, "the device belongs to the old host: add a device of the cluster to spec.template.spec.domain.devices.hostDevices or gpus by its resource name")
+		r.leaveOut("hostdev", i, "the device belongs to the old host: add a device of the cluster to spec.template.spec.domain.devices.hostDevices or gpus by its "+
+			"resource name")
 	}
 }
 

@@ -34,7 +34,9 @@ func (r *reader) readDisks() {
 	disks := r.dom.Devices.Disks
 	r.devices.UseVirtioTransitional = trueIf(slices.ContainsFunc(disks, func(d libvirtxml.DomainDisk) bool { return d.Model == transitional }) ||
 		slices.ContainsFunc(r.dom.Devices.Interfaces, func(i libvirtxml.DomainInterface) bool { return i.Model != nil && i.Model.Type == transitional }))
-	r.devices.BlockMultiQueue = trueIf(slices.ContainsFunc(disks, func(d libvirtxml.DomainDisk) bool { return d.Driver != nil && ptr.Deref(d.Driver.Queues, 0) > 1 }))
+	r.devices.BlockMultiQueue = trueIf(slices.ContainsFunc(disks, func(d libvirtxml.DomainDisk) bool {
+		return d.Driver != nil && ptr.Deref(d.Driver.Queues, 0) > 1
+	}))
 }
 
 const transitional = "virtio-transitional"

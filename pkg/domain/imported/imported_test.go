@@ -173,12 +173,14 @@ func TestReadElsewhere(t *testing.T) {
 			func(r *Reading) bool {
 				return r.OtherBoard && r.VM.Spec.Template.Spec.Domain.Devices.Disks[0].CDRom.Bus == "sata"
 			}},
-		{"a disk on IDE becomes one on SATA", "<type arch='x86_64' machine='pc'>hvm</type>", "<disk device='disk'><source file='/a'/><target dev='hda' bus='ide'/></disk>",
+		{"a disk on IDE becomes one on SATA", "<type arch='x86_64' machine='pc'>hvm</type>",
+			"<disk device='disk'><source file='/a'/><target dev='hda' bus='ide'/></disk>",
 			func(r *Reading) bool { return r.VM.Spec.Template.Spec.Domain.Devices.Disks[0].Disk.Bus == "sata" }},
 		{"s390x has SCSI", "<type arch='s390x' machine='s390-ccw-virtio'>hvm</type>", "<disk device='cdrom'><target dev='hda' bus='ide'/></disk>",
 			func(r *Reading) bool { return r.VM.Spec.Template.Spec.Domain.Devices.Disks[0].CDRom.Bus == "scsi" }},
 		{"the order of <boot dev>", "<type arch='x86_64' machine='q35'>hvm</type><boot dev='network'/><boot dev='hd'/>",
-			"<disk device='disk'><source file='/a'/><target dev='vda' bus='virtio'/></disk><interface type='user'><model type='virtio'/></interface>", func(r *Reading) bool {
+			"<disk device='disk'><source file='/a'/><target dev='vda' bus='virtio'/></disk><interface type='user'><model type='virtio'/></interface>",
+			func(r *Reading) bool {
 				devices := r.VM.Spec.Template.Spec.Domain.Devices
 				return *devices.Interfaces[0].BootOrder == 1 && *devices.Disks[0].BootOrder == 2
 			}},

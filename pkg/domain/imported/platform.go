@@ -44,10 +44,16 @@ func (r *reader) readPlatform() error {
 func (r *reader) readMachine() {
 	board, machine := boards[r.arch], r.dom.OS.Type.Machine
 	r.spec.Domain.Machine = &v1.Machine{Type: board.alias}
-	if machine != "" && machine != board.alias && !strings.HasPrefix(machine, board.family) {
+	if isOtherBoard(r.arch, machine) {
 		r.OtherBoard = true
 		r.addNote("os", "machine type '%s' becomes '%s': every device is on another bus, so that the guest detects all of them anew", machine, board.alias)
 	}
+}
+
+// isOtherBoard reports whether a machine type is of a family that Kiln does not have. An absent type is libvirt's default, which is Kiln's on arm64 and s390x.
+func isOtherBoard(architecture, machine string) bool {
+	board := boards[architecture]
+	return machine != "" && machine != board.alias && !strings.HasPrefix(machine, board.family)
 }
 
 // units are libvirt's units of memory in bytes.
@@ -65,6 +71,11 @@ func quantityOf(value uint, unit string) (*resource.Quantity, error) {
 	return resource.NewQuantity(int64(uint64(value)*factor), resource.BinarySI), nil
 }
 
+// setMemory writes the memory of the domain as frontends have it.
+func (r *reader) setMemory(size *resource.Quantity) {
+	r.dom.Memory = &libvirtxml.DomainMemory{Value: uint(size.Value() >> 10), Unit: "KiB"}
+}
+
 // leastThatGrows is the least memory for which admission sets maxGuest.
 var leastThatGrows = resource.MustParse("1Gi")
 
@@ -78,7 +89,7 @@ func (r *reader) readMemory() error {
 	if guest.Cmp(leastThatGrows) >= 0 { // memory that can be plugged in would be a NUMA node, which the domain does not have
 		memory.MaxGuest = ptr.To(guest.DeepCopy())
 	}
-	r.dom.Memory = &libvirtxml.DomainMemory{Value: uint(guest.Value() >> 10), Unit: "KiB"} // as frontends have it
+	r.setMemory(guest)
 	if backing := r.dom.MemoryBacking; backing != nil && backing.MemoryHugePages != nil {
 		memory.Hugepages = &v1.Hugepages{PageSize: r.pageSize(backing.MemoryHugePages.Hugepages)}
 	}
@@ -199,7 +210,8 @@ func (r *reader) readFirmware() {
 		firmware.Bootloader = &v1.Bootloader{BIOS: &v1.BIOS{UseSerial: ptr.To(true)}}
 	}
 	if os.Kernel != "" || os.Initrd != "" || os.DTB != "" {
-		r.addNote("os", "a kernel from the host cannot be booted: the firmware boots a disk, or put the kernel into an image for spec.template.spec.domain.firmware.kernelBoot")
+		r.addNote("os", "a kernel from the host cannot be booted: the firmware boots a disk, or put the kernel into an image for "+
+			"spec.template.spec.domain.firmware.kernelBoot")
 	}
 	for _, info := range r.dom.SysInfo {
 		if info.SMBIOS != nil {
@@ -262,8 +274,8 @@ func (r *reader) readClock() {
 			clock.UTC.OffsetSeconds = &seconds
 		}
 	case "localtime":
-		r.addNote("clock", "the clock was in the time zone of the host, and will be in UTC: set spec.template.spec.domain.clock.timezone if the guest's system needs "+
-			"local time, as Windows does")
+		r.addNote("clock", "the clock was in the time zone of the host, and will be in UTC: set spec.template.spec.domain.clock.timezone if the guest's system "+
+			"needs local time, as Windows does")
 	}
 	if len(given.Timer) > 0 {
 		clock.Timer = &v1.Timer{}

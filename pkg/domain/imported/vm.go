@@ -84,21 +84,9 @@ func Read(doc *Document, o Options) (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := doc.Domain.Marshal()
+	dom, err := copyWithoutAliases(doc.Domain)
 	if err != nil {
 		return nil, err
-	}
-	dom := &libvirtxml.Domain{}
-	if err := dom.Unmarshal(text); err != nil {
-		return nil, err
-	}
-	if dom.Devices == nil {
-		dom.Devices = &libvirtxml.DomainDeviceList{}
-	}
-	for _, device := range abi.Devices(dom) {
-		if device.Alias != nil {
-			*device.Alias = nil // the VM has other names
-		}
 	}
 	name := o.Name
 	if name == "" {
@@ -121,6 +109,27 @@ func Read(doc *Document, o Options) (*Reading, error) {
 	r.readBootOrder()
 	r.NoAddresses = !hasAddresses(dom)
 	return &r.Reading, nil
+}
+
+// copyWithoutAliases returns a copy of a domain whose devices have no aliases: the VM has other names.
+func copyWithoutAliases(given *libvirtxml.Domain) (*libvirtxml.Domain, error) {
+	text, err := given.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	dom := &libvirtxml.Domain{}
+	if err := dom.Unmarshal(text); err != nil {
+		return nil, err
+	}
+	if dom.Devices == nil {
+		dom.Devices = &libvirtxml.DomainDeviceList{}
+	}
+	for _, device := range abi.Devices(dom) {
+		if device.Alias != nil {
+			*device.Alias = nil
+		}
+	}
+	return dom, nil
 }
 
 // architectures are the names of Kubernetes by libvirt's.
