@@ -65,7 +65,8 @@ func Capture(r Reviewed, running Running, host string) (*v1alpha1.GuestHardware,
 }
 
 // CapturePlaces returns the hardware of a domain that KubeVirt runs and will run: the machine type, the addresses of the devices, also of hotplugged ones, and
-// the CPU that libvirt made of host-model. xml and domain are the same domain. KubeVirt decides what else the guest sees, so nothing is compared with the VM's spec.
+// the CPU that libvirt made of host-model. xml and domain are the same domain. KubeVirt decides what else the guest sees, so nothing is compared with the spec
+// of the VM.
 func CapturePlaces(r Reviewed, xml []byte, domain *libvirtxml.Domain) (*v1alpha1.GuestHardware, error) {
 	taken, err := kubevirt.Capture(xml, nil)
 	if err != nil {

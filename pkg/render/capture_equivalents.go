@@ -19,7 +19,7 @@ func adoptEquivalents(running, spec *libvirtxml.Domain) {
 	}
 	for _, device := range abi.Devices(running) {
 		have, wanted := virtioModel(device.Element), virtioModel(want[device.Key()].Element)
-		if have != nil && wanted != nil && isOnBus(device, express) && isModern(*have) && isModern(*wanted) {
+		if have != nil && wanted != nil && (isOnBus(device, express) || isOnCCW(device)) && isModern(*have) && isModern(*wanted) {
 			*have = *wanted
 		}
 	}
@@ -51,6 +51,9 @@ func isOnBus(device abi.Device, buses map[uint]bool) bool {
 	address := *device.Address
 	return address != nil && address.PCI != nil && address.PCI.Bus != nil && buses[*address.PCI.Bus]
 }
+
+// isOnCCW reports whether a device is a channel device of s390x. These have one model, which libvirt writes as virtio or not at all.
+func isOnCCW(device abi.Device) bool { return *device.Address != nil && (*device.Address).CCW != nil }
 
 // isModern reports whether QEMU makes a device of this model without virtio 0.9 behind a PCIe port: there disable-legacy=auto is on, and the guest sees what
 // it sees of virtio-non-transitional (QEMU: hw/virtio/virtio-pci.c, virtio_pci_realize).

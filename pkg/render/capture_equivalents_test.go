@@ -104,6 +104,35 @@ func TestAdoptEquivalents(t *testing.T) {
 	}
 }
 
+// TestChannelDevicesHaveOneModel: libvirt writes the model of a channel device of s390x as virtio, or not at all.
+func TestChannelDevicesHaveOneModel(t *testing.T) {
+	t.Parallel()
+	read := func(model string) *libvirtxml.Domain {
+		var dom libvirtxml.Domain
+		const disk = `<domain><devices><disk MODEL><target dev="vda" bus="virtio"/><alias name="ua-a"/><address type="ccw" cssid="0xfe" ssid="0x0" devno="0x0001"/>
+			</disk></devices></domain>`
+		if err := dom.Unmarshal(strings.ReplaceAll(disk, "MODEL", model)); err != nil {
+			t.Fatal(err)
+		}
+		return &dom
+	}
+	running := read("")
+	adoptEquivalents(running, read(`model="virtio"`))
+	if got := running.Devices.Disks[0].Model; got != "virtio" {
+		t.Errorf("the model is '%s'", got)
+	}
+}
+
+// TestCaptureWithoutBalloon: the device of a VM without a memory balloon has no alias, and is found without one.
+func TestCaptureWithoutBalloon(t *testing.T) {
+	t.Parallel()
+	m := takenMachine(t)
+	m.VMI.Spec.Domain.Devices.AutoattachMemBalloon = new(bool)
+	if _, errs := Capture(m, runs(t, nameless)); len(errs) == 0 || !strings.Contains(errs.ToAggregate().Error(), "memballoon") {
+		t.Errorf("the running domain has a balloon, and the VM has none: %v", errs)
+	}
+}
+
 // TestAliasesFollowTheBus: disks of another model are matched by their bus before their order counts.
 func TestAliasesFollowTheBus(t *testing.T) {
 	t.Parallel()
