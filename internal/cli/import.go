@@ -73,6 +73,9 @@ func importCommand(s *cmdutil.Session) *cobra.Command {
 // makeImport makes a VM of the domain or, with -f, only the record of the VM that another program made of it.
 func (o *importRun) makeImport(cmd *cobra.Command, doc *imported.Document, made domainimport.Options) (*domainimport.Import, error) {
 	if !o.Files.Named() {
+		if len(o.Files.Catalog) > 0 {
+			return nil, errors.New("--catalog is for the VM of -f: a VM that is made has explicit CPU and memory")
+		}
 		o.Bench.Quiet = true
 		return domainimport.Make(cmd.Context(), &o.Bench, doc, made)
 	}

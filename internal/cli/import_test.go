@@ -120,6 +120,7 @@ func TestImportRefuses(t *testing.T) {
 		"must be network=":         {"import", "-", "--map", "bridge=br0=x"},
 		"is no name of":            {"import", "-", "--map", "network=br0=Not_A_Name"},
 		"must be DISK=":            {"import", "-", "--size", "vda=many"},
+		"is for the VM of -f":      {"import", "-", "--catalog", fileOf(t, plain)},
 		"no argument":              {"import"},
 		"is for a VM that is made": {"import", "-", "-f", fileOf(t, plain), "--name", "x"},
 		"must have one VM or VMI":  {"import", "-", "-f", fileOf(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")},

@@ -2,6 +2,7 @@ package domainimport
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"strings"
@@ -9,11 +10,14 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/imported"
+	"github.com/kilnvm/kiln/pkg/domain/kubevirt"
 	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"libvirt.org/go/libvirtxml"
 	"sigs.k8s.io/yaml"
 )
 
@@ -193,6 +197,25 @@ func devicesOf(made *Import) (map[string]any, error) {
 	return at.(map[string]any), nil
 }
 
+// TestSecretsAreHidden: no value of a domain that may be a secret is in the report.
+func TestSecretsAreHidden(t *testing.T) {
+	text := strings.NewReplacer("<graphics type='spice' autoport='yes'/>", "<graphics type='vnc' port='-1' passwd='s3cret'/>",
+		"<features>", "<sysinfo type='smbios'><system><entry name='product'>Box</entry></system><oemStrings><entry>s3cret</entry></oemStrings></sysinfo>"+
+			"<sysinfo type='fwcfg'><entry name='opt/com.example/token'>s3cret</entry></sysinfo><features>").Replace(archive)
+	made := makeOf(t, text, Options{})
+	answer, err := made.Answer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, err := json.Marshal(answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(written), "s3cret") || !strings.Contains(string(written), "passwd='(hidden)'") {
+		t.Errorf("the answer:\n%s", written)
+	}
+}
+
 // TestRemoveField: the field of an error is removed, or the element of a list without which the rest has no meaning, and never a whole section.
 func TestRemoveField(t *testing.T) {
 	const domain = "spec.template.spec.domain"
@@ -279,6 +302,9 @@ func TestMakeRecord(t *testing.T) {
 		if own := hardware.UUID != ""; own != (runtime == "pod") || made.VM != nil || made.Hardware.Namespace != "shop" || made.Hardware.Name != "archive" {
 			t.Errorf("%s: VM %v, record %s/%s with UUID '%s'", runtime, made.VM, made.Hardware.Namespace, made.Hardware.Name, hardware.UUID)
 		}
+		if runtime == "kubevirt" {
+			checkPutBack(t, reviewed, hardware)
+		}
 		if notes := strings.Join(made.Report.Notes, ""); strings.Contains(notes, "KubeVirt renders") != (runtime == "kubevirt") {
 			t.Errorf("%s: notes %s", runtime, notes)
 		}
@@ -294,5 +320,35 @@ func TestMakeRecord(t *testing.T) {
 	}
 	if made, err := MakeRecord(t.Context(), bench, other, reviewed); err != nil || made.Hardware != nil {
 		t.Errorf("KubeVirt's guest of another board has the record %+v, %v", made, err)
+	}
+}
+
+// checkPutBack checks that the hook in virt-launcher moves the devices of KubeVirt's domain to the places of the imported domain.
+func checkPutBack(t *testing.T, r workbench.Reviewed, hardware *record.Record) {
+	t.Helper()
+	const ofKubeVirt = `<domain type="kvm"><name>shop_archive</name><os><type arch="x86_64" machine="q35">hvm</type></os><devices>
+<interface type="ethernet"><model type="virtio-non-transitional"></model><alias name="ua-second"></alias></interface>
+<interface type="ethernet"><model type="virtio-non-transitional"></model><alias name="ua-first"></alias></interface>
+<disk type="file" device="disk" model="virtio-non-transitional"><target bus="virtio" dev="vda"></target><alias name="ua-migrated-0"></alias></disk>
+</devices></domain>`
+	out, err := kubevirt.PutBack([]byte(ofKubeVirt), r.Guest.Explicit, hardware)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dom libvirtxml.Domain
+	if err := dom.Unmarshal(string(out)); err != nil {
+		t.Fatal(err)
+	}
+	places := map[string]string{}
+	for _, device := range abi.Devices(&dom) {
+		places[device.Key()] = abi.FromLibvirt(*device.Address).PCI
+	}
+	for key, want := range map[string]string{"disk.migrated-0": "0000:05:00.0", "interface.first": "0000:03:00.0"} {
+		if places[key] != want {
+			t.Errorf("KubeVirt's guest has %s at '%s', and the domain had it at %s:\n%s", key, places[key], want, out)
+		}
+	}
+	if dom.OS.Type.Machine != "pc-q35-7.2" {
+		t.Errorf("KubeVirt's guest has the machine '%s'", dom.OS.Type.Machine)
 	}
 }

@@ -225,7 +225,7 @@ func settingChanges(before, after *imported.Element) (changes []string) {
 		}
 		for _, setting := range side.of.Settings() {
 			if !side.others[setting] {
-				changes = append(changes, side.verb+setting.String())
+				changes = append(changes, side.verb+withoutSecret(setting).String())
 			}
 		}
 	}
@@ -337,7 +337,7 @@ func (r *reporter) hostSettings(given, seen, next *imported.Element) (left []str
 	for _, setting := range given.Settings() {
 		isName := slices.ContainsFunc(unimportant, func(prefix string) bool { return strings.HasPrefix(setting.Path, prefix) })
 		if !ofGuest[setting] && !ofNext[setting] && !isName && setting.Path != "" {
-			left = append(left, setting.String())
+			left = append(left, withoutSecret(setting).String())
 		}
 	}
 	return left
@@ -349,9 +349,18 @@ func settingsOf(given *imported.Element) (all []string) {
 		if setting.Path == "" {
 			setting.Path = "text"
 		}
-		all = append(all, setting.String())
+		all = append(all, withoutSecret(setting).String())
 	}
 	return all
+}
+
+// withoutSecret hides the value of a setting that may be a secret: the password of a display, which 'virsh dumpxml --security-info' prints, and strings for the
+// first boot of a guest in the DMI table.
+func withoutSecret(setting imported.Setting) imported.Setting {
+	if strings.HasSuffix(setting.Path, "@passwd") || strings.HasPrefix(setting.Path, "oemStrings/") || strings.HasPrefix(setting.Path, "entry") {
+		setting.Value = "(hidden)"
+	}
+	return setting
 }
 
 // reportRest reports the changes that belong to no element of the domain: devices and settings that each guest of Kiln has.
