@@ -71,6 +71,9 @@ func Adopt(m Machine, dom *libvirtxml.Domain, places Places) (Adopted, field.Err
 	readIgnition(seen)
 	captured := abi.Freeze(seen, m.Defaults.Version)
 	CaptureCPU(&captured, m.VMI, seen)
+	if captured.TSC != 0 && record.Check(&record.Record{Defaults: captured.Defaults, Digest: captured.Digest, TSC: captured.TSC}) != nil {
+		captured.TSC = 0 // no host has this frequency
+	}
 	if places == OtherBoard {
 		captured.Machine = ""
 		forgetPlaces(&captured)

@@ -74,7 +74,7 @@ type reporter struct {
 	// reported says of each change whether an element of the report has it.
 	reported []bool
 	// seen is what the guest saw of the domain, then what it sees at the next boot, and next the domain of the next boot, as trees.
-	seen, then, next *imported.Document
+	seen, then, next *imported.Element
 	// keys has the keys of the devices by kind and index.
 	keys map[string][]string
 	// after has the devices of the next boot by their keys.
@@ -98,7 +98,7 @@ func makeReport(doc *imported.Document, reading *imported.Reading, adopted rende
 	r.keys, r.after = deviceKeys(adopted.Before), map[string]*imported.Element{}
 	counts := map[string]int{}
 	after := deviceKeys(adopted.After)
-	for _, child := range r.next.Root.Child("devices").Children {
+	for _, child := range r.next.Child("devices").Children {
 		if index := counts[child.Name]; index < len(after[child.Name]) {
 			r.after[after[child.Name][index]] = child
 		}
@@ -144,12 +144,12 @@ func worse(a, b record.Verdict) record.Verdict {
 }
 
 // treeOf returns a domain as a tree.
-func treeOf(dom *libvirtxml.Domain) (*imported.Document, error) {
+func treeOf(dom *libvirtxml.Domain) (*imported.Element, error) {
 	text, err := dom.Marshal()
 	if err != nil {
 		return nil, err
 	}
-	return imported.Parse([]byte(text))
+	return imported.ReadTree([]byte(text))
 }
 
 // deviceKeys returns the keys of the devices of a domain by kind, in the order of the domain.
@@ -202,13 +202,13 @@ func (r *reporter) reportPart(child *imported.Element) Element {
 	}
 	out.addChanges(r.takeChanges(func(c record.Change) bool { return slices.Contains(partsOf[child.Name], c.Part) }))
 	if out.Outcome == Changed {
-		out.Details = append(out.Details, settingChanges(r.seen.Root.Child(child.Name), r.then.Root.Child(child.Name))...)
+		out.Details = append(out.Details, settingChanges(r.seen.Child(child.Name), r.then.Child(child.Name))...)
 	}
 	if partsOf[child.Name] == nil && out.Outcome == Kept {
 		out.Outcome, out.Verdict = LeftOut, record.NeedsRestart
 		out.Details = append(out.Details, "a VM has no field for it")
 	}
-	out.Host = r.hostSettings(child, r.seen.Root.Child(child.Name), r.next.Root.Child(child.Name))
+	out.Host = r.hostSettings(child, r.seen.Child(child.Name), r.next.Child(child.Name))
 	return out
 }
 
@@ -297,7 +297,7 @@ func (r *reporter) reportDevice(child *imported.Element, index int) Element {
 			out.Details = append(out.Details, mappingText(source))
 		}
 	}
-	out.Host = r.hostSettings(child, nthChild(r.seen.Root.Child("devices"), child.Name, index), after)
+	out.Host = r.hostSettings(child, nthChild(r.seen.Child("devices"), child.Name, index), after)
 	return out
 }
 

@@ -220,7 +220,10 @@ func (r *reader) readCharacterDevices() {
 		given := &r.dom.Devices.Channels[i]
 		if given.Target != nil && given.Target.VirtIO != nil && given.Target.VirtIO.Name == "org.qemu.guest_agent.0" {
 			given.Alias = abi.Alias(abi.GuestAgent)
+			continue
 		}
+		given.Alias = abi.Alias(fmt.Sprintf("old-channel-%d", i)) // else it would be compared with the channel of the guest agent
+		r.leaveOut("channel", i, "a VM has the channel of the guest agent, and no other")
 	}
 }
 

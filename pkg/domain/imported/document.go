@@ -74,7 +74,29 @@ func Parse(raw []byte) (*Document, error) {
 	if doc.Domain.Devices == nil {
 		doc.Domain.Devices = &libvirtxml.DomainDeviceList{}
 	}
+	completeHostDevices(doc.Domain.Devices.Hostdevs)
 	return doc, nil
+}
+
+// completeHostDevices gives a kind to devices of the host whose kind libvirtxml does not know. It could not write them otherwise. No VM keeps such a device.
+func completeHostDevices(list []libvirtxml.DomainHostdev) {
+	for i := range list {
+		d := &list[i]
+		known := d.SubsysUSB != nil || d.SubsysSCSI != nil || d.SubsysSCSIHost != nil || d.SubsysPCI != nil || d.SubsysMDev != nil ||
+			d.CapsStorage != nil || d.CapsMisc != nil || d.CapsNet != nil
+		if !known {
+			d.SubsysPCI = &libvirtxml.DomainHostdevSubsysPCI{}
+		}
+	}
+}
+
+// ReadTree reads the XML of one domain, without a check that libvirtxml can read it.
+func ReadTree(raw []byte) (*Element, error) {
+	roots, err := readElements(raw)
+	if err != nil {
+		return nil, err
+	}
+	return roots[0], nil
 }
 
 // readElements reads the trees of all root elements. The decoder knows no entities but XML's own five, so that a document cannot grow when it is read.

@@ -178,6 +178,11 @@ func TestReadElsewhere(t *testing.T) {
 			func(r *Reading) bool { return r.VM.Spec.Template.Spec.Domain.Devices.Disks[0].Disk.Bus == "sata" }},
 		{"s390x has SCSI", "<type arch='s390x' machine='s390-ccw-virtio'>hvm</type>", "<disk device='cdrom'><target dev='hda' bus='ide'/></disk>",
 			func(r *Reading) bool { return r.VM.Spec.Template.Spec.Domain.Devices.Disks[0].CDRom.Bus == "scsi" }},
+		{"a device of the host of an unknown kind", "<type arch='x86_64' machine='q35'>hvm</type>", "<hostdev mode='subsystem' type='later'/>",
+			func(r *Reading) bool { return len(r.Notes) == 1 && r.Notes[0].Element == "devices/hostdev[0]" }},
+		{"a channel of SPICE is not the channel of the guest agent", "<type arch='x86_64' machine='q35'>hvm</type>",
+			"<channel type='spicevmc'><target type='virtio' name='com.redhat.spice.0'/></channel>",
+			func(r *Reading) bool { return len(r.Notes) == 1 && r.Notes[0].Element == "devices/channel[0]" }},
 		{"the order of <boot dev>", "<type arch='x86_64' machine='q35'>hvm</type><boot dev='network'/><boot dev='hd'/>",
 			"<disk device='disk'><source file='/a'/><target dev='vda' bus='virtio'/></disk><interface type='user'><model type='virtio'/></interface>",
 			func(r *Reading) bool {
