@@ -90,6 +90,27 @@ var profiles = map[string]*boardProfile{
 	},
 }
 
+// Board describes the machine type of an architecture, and the models of devices that guests on it can have. Nothing may write to its lists.
+type Board struct {
+	// Machine is the alias of the machine type, such as q35. Family begins its versions, such as pc-q35-.
+	Machine, Family string
+	// Videos, Panics and Sounds are models of devices. Watchdog is the only model, empty without one.
+	Videos, Panics, Sounds []string
+	Watchdog               string
+	// TPM and USB report whether guests can have such devices.
+	TPM, USB bool
+}
+
+// BoardOf returns the board of an architecture, and the zero value for an unknown one.
+func BoardOf(architecture string) Board {
+	p := profiles[architecture]
+	if p == nil {
+		return Board{}
+	}
+	return Board{Machine: p.alias, Family: p.family, Videos: p.videos, Panics: p.panics, Sounds: p.sounds, Watchdog: p.watchdog,
+		TPM: p.tpm != "", USB: p.usb != usbNever}
+}
+
 // domainName returns the domain's name, which is unique on a host: 'virsh list' shows it.
 func (g *guest) domainName() string { return identity.DomainName(g.VMI.Namespace, g.VMI.Name) }
 

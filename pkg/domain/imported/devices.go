@@ -36,11 +36,6 @@ func (r *reader) readDevices() {
 	}
 }
 
-// videoModels are the models of adapters that guests of an architecture can have.
-var videoModels = map[string][]string{
-	"amd64": {"bochs", "cirrus", "ramfb", "vga", "virtio"}, "arm64": {"ramfb", "virtio"}, "s390x": {"virtio"},
-}
-
 // readVideo reads the first video adapter. A VM has a display exactly if it has an adapter.
 func (r *reader) readVideo() {
 	videos := r.dom.Devices.Videos
@@ -50,7 +45,7 @@ func (r *reader) readVideo() {
 	}
 	videos[0].Alias = abi.Alias("video")
 	model := videos[0].Model.Type
-	if !slices.Contains(videoModels[r.arch], model) {
+	if !slices.Contains(r.board.Videos, model) {
 		model = "virtio"
 	}
 	r.devices.Video = &v1.VideoDevice{Type: model}
@@ -76,7 +71,7 @@ func (r *reader) readInputs() {
 		case known != "":
 			given.Alias = abi.Alias(known)
 			delete(implicit, key)
-		case (given.Type == "tablet" || given.Type == "keyboard") && (given.Bus == "usb" && r.arch != "s390x" || given.Bus == "virtio"):
+		case (given.Type == "tablet" || given.Type == "keyboard") && (given.Bus == "usb" && r.board.USB || given.Bus == "virtio"):
 			name := fmt.Sprintf("input%d", i)
 			given.Alias = abi.Alias(name)
 			r.devices.Inputs = append(r.devices.Inputs, v1.Input{Name: name, Type: v1.InputType(given.Type), Bus: v1.InputBus(given.Bus)})
@@ -91,7 +86,7 @@ func (r *reader) readSound() {
 	for i := range r.dom.Devices.Sounds {
 		given := &r.dom.Devices.Sounds[i]
 		switch {
-		case r.arch != "amd64" || given.Model != "ich9" && given.Model != "ac97":
+		case !slices.Contains(r.board.Sounds, given.Model):
 			r.leaveOut("sound", i, "a VM of amd64 has sound cards 'ich9' and 'ac97', and no '%s'; other architectures have none", given.Model)
 		case r.devices.Sound != nil:
 			r.leaveOut("sound", i, "a VM has one sound card")
@@ -106,7 +101,7 @@ func (r *reader) readSound() {
 func (r *reader) readTPM() {
 	for i := range r.dom.Devices.TPMs {
 		given := &r.dom.Devices.TPMs[i]
-		if i > 0 || r.arch == "s390x" {
+		if i > 0 || !r.board.TPM {
 			r.leaveOut("tpm", i, "a VM of amd64 or arm64 has one TPM; s390x has none")
 			continue
 		}
@@ -126,9 +121,9 @@ func (r *reader) readWatchdog() {
 		switch {
 		case given.Model == "itco":
 			continue
-		case given.Model == "i6300esb" && r.arch == "amd64":
+		case given.Model == "i6300esb" && r.board.Watchdog == given.Model:
 			dog.I6300ESB = &v1.I6300ESBWatchdog{Action: watchdogAction(given.Action)}
-		case given.Model == "diag288" && r.arch == "s390x":
+		case given.Model == "diag288" && r.board.Watchdog == given.Model:
 			dog.Diag288 = &v1.Diag288Watchdog{Action: watchdogAction(given.Action)}
 		default:
 			r.leaveOut("watchdog", i, "a VM has watchdog 'i6300esb' on amd64 and 'diag288' on s390x, and no '%s'", given.Model)
@@ -153,7 +148,6 @@ func watchdogAction(action string) v1.WatchdogAction {
 
 // readPanics reads the devices by which a guest reports a crash. s390x has one in each guest.
 func (r *reader) readPanics() {
-	models := map[string][]string{"amd64": {"isa", "hyperv", "pvpanic"}, "arm64": {"pvpanic"}}[r.arch]
 	for i := range r.dom.Devices.Panics {
 		given := &r.dom.Devices.Panics[i]
 		model := v1.PanicDeviceModel(given.Model)
@@ -163,7 +157,7 @@ func (r *reader) readPanics() {
 		known := slices.ContainsFunc(r.devices.PanicDevices, func(p v1.PanicDevice) bool { return *p.Model == model })
 		switch {
 		case r.arch == "s390x":
-		case !slices.Contains(models, string(model)) || known:
+		case !slices.Contains(r.board.Panics, string(model)) || known:
 			r.leaveOut("panic", i, "a VM of %s has no further panic device '%s'", r.arch, model)
 		default:
 			given.Alias = abi.Alias("panic-" + string(model))

@@ -8,21 +8,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/kilnvm/kiln/pkg/domain/frontend"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
-
-// board is a family of machine types that Kiln has.
-type board struct{ alias, family string }
-
-var boards = map[string]board{
-	"amd64": {"q35", "pc-q35-"},
-	"arm64": {"virt", "virt-"},
-	"s390x": {"s390-ccw-virtio", "s390-ccw-virtio-"},
-}
 
 // readPlatform reads everything but devices.
 func (r *reader) readPlatform() error {
@@ -42,18 +34,18 @@ func (r *reader) readPlatform() error {
 
 // readMachine reads the machine type. The VM names the family, and the record the version.
 func (r *reader) readMachine() {
-	board, machine := boards[r.arch], r.dom.OS.Type.Machine
-	r.spec.Domain.Machine = &v1.Machine{Type: board.alias}
+	machine := r.dom.OS.Type.Machine
+	r.spec.Domain.Machine = &v1.Machine{Type: r.board.Machine}
 	if isOtherBoard(r.arch, machine) {
 		r.OtherBoard = true
-		r.addNote("os", "machine type '%s' becomes '%s': every device is on another bus, so that the guest detects all of them anew", machine, board.alias)
+		r.addNote("os", "machine type '%s' becomes '%s': every device is on another bus, so that the guest detects all of them anew", machine, r.board.Machine)
 	}
 }
 
 // isOtherBoard reports whether a machine type is of a family that Kiln does not have. An absent type is libvirt's default, which is Kiln's on arm64 and s390x.
 func isOtherBoard(architecture, machine string) bool {
-	board := boards[architecture]
-	return machine != "" && machine != board.alias && !strings.HasPrefix(machine, board.family)
+	board := frontend.BoardOf(architecture)
+	return machine != "" && machine != board.Machine && !strings.HasPrefix(machine, board.Family)
 }
 
 // units are libvirt's units of memory in bytes.

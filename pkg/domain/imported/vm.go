@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/domain/frontend"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
@@ -74,6 +75,7 @@ type reader struct {
 	spec    *v1.VirtualMachineInstanceSpec
 	devices *v1.Devices
 	arch    string
+	board   frontend.Board
 	pod     bool // an interface has the network of the pod
 }
 
@@ -98,7 +100,8 @@ func Read(doc *Document, o Options) (*Reading, error) {
 	vm.SetGroupVersionKind(v1.VirtualMachineGroupVersionKind)
 	vm.Spec.RunStrategy = ptr.To(v1.RunStrategyHalted) // its disks must be filled first
 	vm.Spec.Template = &v1.VirtualMachineInstanceTemplateSpec{}
-	r := &reader{Options: o, dom: dom, spec: &vm.Spec.Template.Spec, devices: &vm.Spec.Template.Spec.Domain.Devices, arch: architecture}
+	r := &reader{Options: o, dom: dom, spec: &vm.Spec.Template.Spec, devices: &vm.Spec.Template.Spec.Domain.Devices,
+		arch: architecture, board: frontend.BoardOf(architecture)}
 	r.VM, r.Domain = vm, dom
 	if err := r.readPlatform(); err != nil {
 		return nil, err
