@@ -125,6 +125,6 @@ func hasOwnAliases(dom *libvirtxml.Domain) bool {
 // foreignDomainError is the first cause about a domain of another program, because the remedies of the others can be out of reach.
 func foreignDomainError() *field.Error {
 	return field.Forbidden(field.NewPath("spec", "domain"),
-		"another program than Kiln or KubeVirt has defined the running domain. No VM can state all that such a domain may have: if no field changes a difference "+
-			"below, start the VM without a record, and the guest finds other hardware once")
+		"another program than Kiln or KubeVirt has defined the running domain. No VM can state all that such a domain may have: 'kubectl kiln import' with the "+
+			"domain and -f records what the VM can keep, and reports the rest")
 }

@@ -59,13 +59,14 @@ func Make(ctx context.Context, bench *workbench.Bench, doc *imported.Document, o
 	}
 	r := &repairer{object: object, judged: object.DeepCopy()}
 	for range mostRepairs {
-		done, err := makeOnce(ctx, bench, doc, reading, r, o)
+		done, failed := makeOnce(ctx, bench, doc, reading, r, o)
 		var refusal *workbench.Refusal
-		if !errors.As(err, &refusal) || !r.repair(refusal.Guest.Verdict.Errors) {
-			return done, err
+		if !errors.As(failed, &refusal) || !r.repair(refusal.Guest.Verdict.Errors) {
+			return done, failed
 		}
+		err = failed
 	}
-	return nil, fmt.Errorf("admission still refuses the VM after %d repairs", mostRepairs)
+	return nil, err
 }
 
 // mostRepairs is how often a VM is judged again without what was refused. A VM has fewer fields that depend on each other.
