@@ -255,6 +255,16 @@ const (
 	ReasonNoNodeOffers = "NoNodeOffers"
 )
 
+// ConditionCPUFirstSeen is on GuestHardware of guests with host-model that had booted before Kiln recorded their CPU. Its status is True, and its message names
+// the CPU that was seen first. It is no fault: later boots have this CPU. 'kubectl kiln repin --cpu' removes the condition.
+const ConditionCPUFirstSeen = "CPUFirstSeen"
+
+// Reasons of CPUFirstSeen on GuestHardware.
+const (
+	// ReasonBootedBefore means that no record says which CPU the guest had at its earlier boots.
+	ReasonBootedBefore = "BootedBefore"
+)
+
 // Reasons of Failure on VMs, and of events on them. Except ReasonFailedPin, ReasonWouldBeRefused and the reasons about hardware they are words of KubeVirt or
 // Kubernetes.
 const (

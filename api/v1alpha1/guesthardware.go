@@ -46,7 +46,8 @@ type GuestHardwareStatus struct {
 	LastBoot *HardwareBoot `json:"lastBoot,omitempty"`
 	// running is the hardware that libvirt runs, as the guest's launcher reports it. Absent while no guest runs.
 	Running *HardwareRunning `json:"running,omitempty"`
-	// conditions are of type CPUOffered, which is False if no node offers the recorded CPU: the guest cannot start again.
+	// conditions are of type CPUOffered, which is False if no node offers the recorded CPU: the guest cannot start again. Type CPUFirstSeen is True if the guest
+	// had booted before its CPU was recorded.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

@@ -33,6 +33,7 @@ KubeVirt's configuration and profiles change no VM that exists: a VM is pinned t
 machine type, which is recorded.
 
 A part of the record that is absent has never been recorded. A later boot records it then. ` + "`firmware: none`" + ` means that the guest has no EFI firmware.
+If earlier boots may have had another CPU, condition ` + "`CPUFirstSeen`" + ` of the GuestHardware says it.
 
 Other things stay outside the domain: the content of disks, of EFI variables and of the TPM. Time does not stay, nor the speed of the host, the kernel's
 mitigations, microcode, and the version of the firmware build. libvirt has a host-model for amd64, and on mainframes for s390x. It has none for arm64: there the

@@ -1,5 +1,5 @@
-// Package observer keeps condition CPUOffered of GuestHardware, and counts guests by it. A guest that runs has the condition, too: administrators learn that a
-// node lost a feature before the guest is to start again.
+// Package observer keeps the conditions of GuestHardware about the recorded CPU, and counts guests by CPUOffered. A guest that runs has this condition, too:
+// administrators learn that a node lost a feature before the guest is to start again.
 package observer
 
 import (
@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -137,7 +138,7 @@ func (c *Controller) judgeAll(ctx context.Context) (complete bool, err error) {
 			}
 		}
 		counts[judged.Outlook]++
-		changed := withCondition(hardware, judged)
+		changed := withConditions(hardware, judged)
 		if changed == nil {
 			continue
 		}
@@ -188,30 +189,50 @@ func (c *Controller) readPods(ctx context.Context) (map[types.NamespacedName]*co
 	return pods, nil
 }
 
-// withCondition returns a copy of a GuestHardware with condition CPUOffered, or without it if nothing is known; nil if nothing changes.
-func withCondition(hardware *v1alpha1.GuestHardware, judged fleet.Summary) *v1alpha1.GuestHardware {
-	// Without observedGeneration: the generation changes at each boot, and would be a reason to write.
-	next := metav1.Condition{Type: v1alpha1.ConditionCPUOffered, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonEveryNodeOffers}
-	switch judged.Outlook {
-	case fleet.Everywhere:
-	case fleet.Somewhere:
-		next.Reason, next.Message = v1alpha1.ReasonSomeNodesLack, condition.Message(judged.Text)
-	case fleet.Nowhere:
-		next.Status, next.Reason = metav1.ConditionFalse, v1alpha1.ReasonNoNodeOffers
-		next.Message = condition.Message(judged.Text + ". With 'kubectl kiln repin --cpu' the next boot records the CPU of its node")
-	default:
-		if meta.FindStatusCondition(hardware.Status.Conditions, next.Type) == nil {
-			return nil
-		}
-		changed := hardware.DeepCopy()
-		meta.RemoveStatusCondition(&changed.Status.Conditions, next.Type)
-		return changed
-	}
-	was := meta.FindStatusCondition(hardware.Status.Conditions, next.Type)
-	if was != nil && was.Status == next.Status && was.Reason == next.Reason && was.Message == next.Message {
+// withConditions returns a copy of a GuestHardware with the conditions of its recorded CPU; nil if nothing changes.
+func withConditions(hardware *v1alpha1.GuestHardware, judged fleet.Summary) *v1alpha1.GuestHardware {
+	conditions := slices.Clone(hardware.Status.Conditions) // most rounds change nothing, and need no copy of the record
+	offered := setCondition(&conditions, v1alpha1.ConditionCPUOffered, describeOffer(judged))
+	seen := setCondition(&conditions, v1alpha1.ConditionCPUFirstSeen, describeFirstSeen(cpuOf(hardware)))
+	if !offered && !seen {
 		return nil
 	}
 	changed := hardware.DeepCopy()
-	meta.SetStatusCondition(&changed.Status.Conditions, next)
+	changed.Status.Conditions = conditions
 	return changed
+}
+
+// setCondition sets a condition, or removes it if next is nil. It reports whether this changes the list.
+func setCondition(conditions *[]metav1.Condition, kind string, next *metav1.Condition) bool {
+	if next == nil {
+		return meta.RemoveStatusCondition(conditions, kind)
+	}
+	next.Type = kind
+	return meta.SetStatusCondition(conditions, *next)
+}
+
+// describeOffer returns condition CPUOffered; nil if nothing is known. It has no observedGeneration: the generation changes at each boot, and would be a reason
+// to write.
+func describeOffer(judged fleet.Summary) *metav1.Condition {
+	switch judged.Outlook {
+	case fleet.Everywhere:
+		return &metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonEveryNodeOffers}
+	case fleet.Somewhere:
+		return &metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonSomeNodesLack, Message: condition.Message(judged.Text)}
+	case fleet.Nowhere:
+		return &metav1.Condition{Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonNoNodeOffers,
+			Message: condition.Message(judged.Text + ". With 'kubectl kiln repin --cpu' the next boot records the CPU of its node")}
+	default:
+		return nil
+	}
+}
+
+// describeFirstSeen returns condition CPUFirstSeen; nil for a CPU that the first boot recorded. A guest with host-passthrough has none: it keeps no CPU.
+func describeFirstSeen(cpu *record.CPU) *metav1.Condition {
+	if cpu == nil || !cpu.FirstSeen || cpu.Requested != v1.CPUModeHostModel {
+		return nil
+	}
+	return &metav1.Condition{Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonBootedBefore, Message: fmt.Sprintf("the guest had booted before its CPU was "+
+		"recorded. The CPU that was seen first is '%s' with %d features. Whether earlier boots had it cannot be known. Later boots have it: nothing has to be "+
+		"done. With 'kubectl kiln repin --cpu' the next boot records the CPU of its node", cpu.Model, len(cpu.Features))}
 }

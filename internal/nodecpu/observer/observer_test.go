@@ -119,11 +119,17 @@ func (c *cluster) expect(why, want string, writes int) {
 
 func (c *cluster) message(name string) string {
 	c.Helper()
+	return c.condition(name, v1alpha1.ConditionCPUOffered).Message
+}
+
+// condition returns a condition of a guest, nil if the guest does not have it.
+func (c *cluster) condition(name, kind string) *metav1.Condition {
+	c.Helper()
 	hardware := &v1alpha1.GuestHardware{}
 	if err := c.Get(c.Context(), client.ObjectKey{Namespace: "shop", Name: name}, hardware); err != nil {
 		c.Fatal(err)
 	}
-	return meta.FindStatusCondition(hardware.Status.Conditions, v1alpha1.ConditionCPUOffered).Message
+	return meta.FindStatusCondition(hardware.Status.Conditions, kind)
 }
 
 func (c *cluster) relabel(name string, features ...string) {
@@ -159,6 +165,42 @@ func TestFeatureVanishes(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.expect("the next boot records another CPU", "web True EveryNodeOffers", 1)
+}
+
+// TestFirstSeen: a guest that had booted before its CPU was recorded has a condition with this CPU, also if no node reports CPUs. 'repin --cpu' ends it. A guest
+// with host-passthrough keeps no CPU, and has no such condition.
+func TestFirstSeen(t *testing.T) {
+	seen, host := newHardware("seen", "hle", "sse2"), newHardware("host", "sse2")
+	seen.Spec.Hardware.CPU.FirstSeen, host.Spec.Hardware.CPU.FirstSeen, host.Spec.Hardware.CPU.Requested = true, true, "host-passthrough"
+	c := newCluster(t, newNode("a"), seen, host, newHardware("web", "sse2"))
+	message := func() string {
+		var texts []string
+		for _, name := range []string{"seen", "host", "web"} {
+			if found := c.condition(name, v1alpha1.ConditionCPUFirstSeen); found != nil {
+				texts = append(texts, fmt.Sprintf("%s %s %s: %s", name, found.Status, found.Reason, found.Message))
+			}
+		}
+		return strings.Join(texts, "\n")
+	}
+	c.expect("nothing reports", "", 1)
+	const want = "seen True BootedBefore: the guest had booted before its CPU was recorded. The CPU that was seen first is 'EPYC' with 2 features. Whether earlier " +
+		"boots had it cannot be known. Later boots have it: nothing has to be done. With 'kubectl kiln repin --cpu' the next boot records the CPU of its node"
+	if got := message(); got != want {
+		t.Errorf("'%s', want '%s'", got, want)
+	}
+	c.relabel("a", "sse2")
+	c.expect("a node reports", "host True EveryNodeOffers, seen False NoNodeOffers, web True EveryNodeOffers", 3)
+	if got := message(); got != want {
+		t.Errorf("beside CPUOffered: '%s', want '%s'", got, want)
+	}
+	forgotten := client.RawPatch("application/merge-patch+json", []byte(`{"spec": {"hardware": {"cpu": {"requested": "none", "firstSeen": null}}}}`))
+	if err := c.Patch(t.Context(), newHardware("seen"), forgotten); err != nil {
+		t.Fatal(err)
+	}
+	c.expect("the next boot records another CPU", "host True EveryNodeOffers, web True EveryNodeOffers", 1)
+	if got := message(); got != "" {
+		t.Error(got)
+	}
 }
 
 // TestUnreportedNodes: without a report there is no condition, and a node that reports nothing is no node that lacks something.
@@ -256,6 +298,7 @@ func TestEvents(t *testing.T) {
 			h.Spec.Hardware.Machine, h.Status.Boots = "pc-q35-9.2", 2
 			return false
 		},
+		"mark": func(h *v1alpha1.GuestHardware) bool { h.Spec.Hardware.CPU.FirstSeen = true; return true },
 		"cpu": func(h *v1alpha1.GuestHardware) bool {
 			h.Spec.Hardware.CPU.Features = []string{"hle", "sse2"}
 			return true
