@@ -98,8 +98,18 @@ func TestCPUCheckOfLabels(t *testing.T) {
 	}
 	got := call(t, "", "cpu", "check", "-f", dump, "--runtime", "pod")
 	if cmdutil.ExitStatus(got.err) != 2 ||
-		!strings.Contains(got.err.Error(), "none of 1 nodes reports which CPUs it offers: 'launcher cpu' writes labels 'cpu-feature.kilnvm.io/...'") {
+		!strings.HasSuffix(got.err.Error(), "none of 1 nodes reports which CPUs it offers: 'launcher cpu' writes labels 'cpu-feature.kilnvm.io/...'") {
 		t.Errorf("%v", got.err)
+	}
+	_, dump = write(t, cpuNode("a", kilnFeature, "sse2")+"    kilnvm.io/cpu-emulated: \"true\"\n---\n"+cpuGuest("web", "u1", "sse2"))
+	got = call(t, "", "cpu", "check", "-f", dump)
+	if cmdutil.ExitStatus(got.err) != 2 || !strings.HasSuffix(got.err.Error(),
+		". 1 of them report CPUs of guests without KVM (useEmulation): name the configuration of the cluster with --config FILE") {
+		t.Errorf("%v", got.err)
+	}
+	_, emulates := write(t, "developerConfiguration: {useEmulation: true}\n")
+	if got = call(t, "", "cpu", "check", "-f", dump, "--config", emulates); got.err != nil {
+		t.Errorf("%v: %s", got.err, got.errOut)
 	}
 	forged := strings.Replace(cpuGuest("web", "u1", "sse2"), "sse2", `"a\x1b[31m"`, 1)
 	_, dump = write(t, cpuNode("a", kilnFeature, "sse2")+"---\n"+forged)

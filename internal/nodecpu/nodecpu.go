@@ -56,6 +56,16 @@ func kilnSource(emulates bool) Source {
 	return FromKiln
 }
 
+// WithoutKVM reports whether the labels are about guests that run without KVM.
+func (s Source) WithoutKVM() bool { return s.emulates }
+
+// Opposite returns the labels of the same agent about guests with KVM in the place of guests without it, and the other way round. It returns false if the agent
+// does not say which guests its labels are about.
+func (s Source) Opposite() (Source, bool) {
+	s.emulates = !s.emulates
+	return s, s.emulated != ""
+}
+
 // Agent returns the name of the agent, and the prefix of its labels of features, for messages.
 func (s Source) Agent() (name, label string) {
 	if s == FromKubeVirt {

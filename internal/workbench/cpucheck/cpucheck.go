@@ -168,9 +168,28 @@ func ReadFleet(ctx context.Context, reader client.Reader, source nodecpu.Source)
 	read := fleet.New(source, nodes.Items)
 	if reports, silent := read.Nodes(); len(reports) == 0 {
 		agent, label := source.Agent()
-		return nil, fmt.Errorf("none of %d nodes reports which CPUs it offers: %s writes labels '%s...'", len(silent), agent, label)
+		return nil, fmt.Errorf("none of %d nodes reports which CPUs it offers: %s writes labels '%s...'%s", len(silent), agent, label,
+			hintAtConfig(source, nodes.Items))
 	}
 	return read, nil
+}
+
+// hintAtConfig returns how to go on if the nodes report the CPUs of other guests than those of the configuration: a configuration in a file is not in the
+// cluster. It returns nothing if they report none.
+func hintAtConfig(source nodecpu.Source, nodes []corev1.Node) string {
+	opposite, known := source.Opposite()
+	if !known {
+		return ""
+	}
+	reports, _ := fleet.New(opposite, nodes).Nodes()
+	if len(reports) == 0 {
+		return ""
+	}
+	guests := "guests with KVM"
+	if opposite.WithoutKVM() {
+		guests = "guests without KVM (useEmulation)"
+	}
+	return fmt.Sprintf(". %d of them report CPUs of %s: name the configuration of the cluster with --config FILE", len(reports), guests)
 }
 
 // judgePage judges VMs, and VMIs without a VM.
