@@ -106,7 +106,7 @@ func chosenHardware(t *testing.T) []string {
 		"-uuid", "5d307ca9-b3ef-428c-8861-06e72d69f223",
 		"-smbios", "type=1,manufacturer=Maker,product=Two Words,serial=S-1",
 		"-blockdev", "driver=file,node-name=a,filename=" + disk(t, 1<<20),
-		"-device", "virtio-blk-pci,drive=a,serial=VIRTIO-1,addr=0x4",
+		"-device", "virtio-blk-pci,drive=a,serial=VIRTIO-1,addr=0x4,bootindex=1",
 		"-blockdev", "driver=file,node-name=b,filename=" + disk(t, 2<<20),
 		"-device", "ide-hd,bus=ide.3,drive=b,serial=SATA-3",
 		"-device", "virtio-scsi-pci,id=scsi,addr=0x5",
@@ -138,6 +138,9 @@ func checkMachine(t *testing.T, report Report) {
 		"product_serial": "S-1",
 		"sys_vendor":     "Maker",
 		"product_name":   "Two Words",
+	}
+	if order := "\nbootorder=/rom@genroms/linuxboot_dma.bin /pci@i0cf8/scsi@4/disk@0,0\n"; !strings.Contains("\n"+report.Text(), order) {
+		t.Errorf("the guest does not report that its firmware boots from these devices:%s", order)
 	}
 	for name, value := range want {
 		if report.DMI[name] != value {

@@ -183,6 +183,8 @@ machine() {
 		name=${raw#"$handed"/}
 		fact "fwcfg.${name%/raw}" "$(sum "$raw")"
 	done
+	# The devices that the firmware boots from, the first one first. A path has slots and no numbers of buses.
+	[ -r $handed/bootorder/raw ] && fact bootorder "$(tr '\000\n' '  ' <$handed/bootorder/raw)"
 	if [ -r $handed/etc/vmgenid_guid/raw ]; then
 		fact generation "$(tail -c +41 $handed/etc/vmgenid_guid/raw | head -c 16 | hexdump -v -e '1/1 "%02x"')"
 	fi

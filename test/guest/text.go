@@ -30,9 +30,10 @@ func (r Report) Text() string {
 
 // shown maps areas to the facts that are hardware; "*" stands for all of an area.
 var shown = map[string][]string{
-	"acpi":  {"*"}, // size and SHA-256 of each table
-	"cpu":   {"*"},
-	"cpuid": {"*"}, // the registers of each leaf
+	"acpi":      {"*"}, // size and SHA-256 of each table
+	"bootorder": {"*"},
+	"cpu":       {"*"},
+	"cpuid":     {"*"}, // the registers of each leaf
 	"disk": {"serial", "model", "sectors", "readonly", "removable", "logical", "physical", "queues", "rotational", "discard_granularity",
 		"discard_max_bytes"},
 	"dmi":        {"*"},

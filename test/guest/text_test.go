@@ -21,10 +21,11 @@ var sample = map[string]string{
 	"port.vport2p3.path": "/sys/devices/pci0000:00/0000:00:02.1/0000:05:00.0/virtio5", "port.vport2p3.name": "agent",
 	"usb.usb2.path": "/sys/devices/pci0000:00/0000:00:02.1/usb2", "usb.usb2.vendor": "1d6b", "usb.usb2.speed": "480", "usb.usb2.serial": "0000:05:00.0",
 	"usb.2-1.4.path": "/sys/devices/pci0000:00/0000:00:02.1/usb2/2-1/2-1.4", "usb.2-1.4.serial": "stick",
-	"namespace.\\_SB_.PCI0.S11_": "0x00020001",
+	"namespace.\\_SB_.PCI0.S11_": "0x00020001", "bootorder": "/pci@i0cf8/pci-bridge@2,1/scsi@0/disk@0,0 HALT",
 }
 
-const sampleText = `disk scsi:02.1/00.0:2:1 serial=S = 1
+const sampleText = `bootorder=/pci@i0cf8/pci-bridge@2,1/scsi@0/disk@0,0 HALT
+disk scsi:02.1/00.0:2:1 serial=S = 1
 firmware=bios
 memory block bytes=8000000
 namespace \_SB_.PCI0.S11_=0x00020001
@@ -73,6 +74,7 @@ func TestTextNotices(t *testing.T) {
 		{"another MAC", "nic.eth3.mac", "52:54:00:00:00:02", false},
 		{"a new device", "tpm.tpm0.version", "2", false},
 		{"less memory", "node.0.blocks", "3", false},
+		{"another boot device", "bootorder", "/pci@i0cf8/pci-bridge@3,0/scsi@0/disk@0,0 HALT", false},
 		{"another kernel", "kernel", "6.2", true},
 		{"a register at another address", "pci.0000:05:00.0.resource", "0x0 0x0 0x0 0x7000 0x7fff 0x40200", true},
 		{"another number of the SCSI host", "disk.sdb.path", strings.ReplaceAll(sample["disk.sdb.path"], "7:0:2:1", "9:0:2:1"), true},
