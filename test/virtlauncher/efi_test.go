@@ -33,7 +33,7 @@ spec:
 `, DiskImage)
 
 // TestEFI: a guest boots by EFI, and one with Secure Boot, for which its firmware needs SMM. Each says by which firmware it has booted. After a restart it has
-// the same UUID, and all its devices are where they were. All of it is the same beside Kiln.
+// the same UUID, CPU, DMI and boot devices, and all its devices are where they were. All of it is the same beside Kiln.
 func TestEFI(t *testing.T) {
 	require(t)
 	nightly.Only(t)
@@ -61,6 +61,7 @@ func TestEFI(t *testing.T) {
 			if was, is := before.DMI["product_uuid"], after.DMI["product_uuid"]; was != is || was == "" {
 				g.Errorf("%s: the guest's UUID was '%s', is '%s'", boot.name, was, is)
 			}
+			g.sameMachine(before, after)
 			g.Logf("%s: %s", boot.name, m)
 			g.kubectl("delete", "vm", "demo", "--timeout=180s")
 			g.gone("vm,vmi,pods")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/test/guest"
 )
 
@@ -41,6 +42,31 @@ func seenBy(report guest.Report) sight {
 		}
 	}
 	return out
+}
+
+// sameMachine compares what two boots of a guest report of CPU, CPUID, DMI and the devices that the firmware boots from.
+func (g space) sameMachine(before, after guest.Report) {
+	g.Helper()
+	was, is := machineFacts(before), machineFacts(after)
+	for _, fact := range []string{"bootorder=/", "cpu model=", "cpu 0 flags=", "cpuid 7=", "cpuid 80000001=", "dmi product_uuid="} {
+		if !slices.ContainsFunc(was, func(line string) bool { return strings.HasPrefix(line, fact) }) {
+			g.Errorf("the guest does not report '%s':\n%s", fact, strings.Join(was, ""))
+		}
+	}
+	if diff := cmp.Diff(was, is); diff != "" {
+		g.Errorf("after a restart the guest reports another machine (-before +after):\n%s", diff)
+	}
+}
+
+// machineFacts returns the lines of a report that sameMachine compares.
+func machineFacts(report guest.Report) (lines []string) {
+	for line := range strings.Lines(report.Text()) {
+		area, _, _ := strings.Cut(line, " ")
+		if area == "cpu" || area == "cpuid" || area == "dmi" || strings.HasPrefix(line, "bootorder=") {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // moves are devices that two boots of a guest have, and which of them have moved.
