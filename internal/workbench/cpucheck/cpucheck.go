@@ -174,7 +174,7 @@ func ReadFleet(ctx context.Context, reader client.Reader, source nodecpu.Source)
 	return read, nil
 }
 
-// hintAtConfig returns how to go on if the nodes report the CPUs of other guests than those of the configuration: a configuration in a file is not in the
+// hintAtConfig returns how to go on if the nodes report the CPUs of other guests than the configuration has: a configuration in a file is not in the
 // cluster. It returns nothing if they report none.
 func hintAtConfig(source nodecpu.Source, nodes []corev1.Node) string {
 	opposite, known := source.Opposite()
