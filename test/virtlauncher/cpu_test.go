@@ -14,8 +14,8 @@ import (
 	"github.com/kilnvm/kiln/test/nightly"
 )
 
-// TestRecordedCPU: the CPU that libvirt made of host-model is captured from a running guest. By Kiln's hook the next boot asks libvirt for exactly this CPU, and
-// the guest reports the same CPU, DMI and boot devices in every byte. The labels of the node do not tell the CPU: it lacks a feature of its model under
+// TestRecordedCPU: the CPU that libvirt made of host-model is captured from a running guest. By Kiln's hook the next boot asks libvirt for exactly this CPU,
+// and the guest reports the same CPU, DMI and boot devices in every byte. The labels of the node do not tell the CPU: it lacks a feature of its model under
 // emulation.
 func TestRecordedCPU(t *testing.T) {
 	nightly.Only(t)
@@ -54,7 +54,8 @@ func TestRecordedCPU(t *testing.T) {
 
 	g.virtctl("restart", "demo")
 	second := g.runs("demo", string(first.UID))
-	if domain := g.askedDomain(second); !strings.Contains(domain, "<cpu mode='custom' match='exact' check='full'>") || !strings.Contains(domain, ">"+cpu.Model+"<") {
+	domain := g.askedDomain(second)
+	if !strings.Contains(domain, "<cpu mode='custom' match='exact' check='full'>") || !strings.Contains(domain, ">"+cpu.Model+"<") {
 		t.Errorf("the second boot does not ask for exactly %s:\n%s", cpu.Model, domain)
 	}
 	g.sameMachine(before, g.reports(second))

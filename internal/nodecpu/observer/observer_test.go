@@ -167,8 +167,8 @@ func TestFeatureVanishes(t *testing.T) {
 	c.expect("the next boot records another CPU", "web True EveryNodeOffers", 1)
 }
 
-// TestFirstSeen: a guest that had booted before its CPU was recorded has a condition with this CPU, also if no node reports CPUs. 'repin --cpu' ends it. A guest
-// with host-passthrough keeps no CPU, and has no such condition.
+// TestFirstSeen: a guest that had booted before its CPU was recorded has a condition with this CPU, also if no node reports CPUs. 'repin --cpu' ends it. A
+// guest with host-passthrough keeps no CPU, and has no such condition.
 func TestFirstSeen(t *testing.T) {
 	seen, host := newHardware("seen", "hle", "sse2"), newHardware("host", "sse2")
 	seen.Spec.Hardware.CPU.FirstSeen, host.Spec.Hardware.CPU.FirstSeen, host.Spec.Hardware.CPU.Requested = true, true, "host-passthrough"
@@ -183,8 +183,8 @@ func TestFirstSeen(t *testing.T) {
 		return strings.Join(texts, "\n")
 	}
 	c.expect("nothing reports", "", 1)
-	const want = "seen True BootedBefore: the guest had booted before its CPU was recorded. The CPU that was seen first is 'EPYC' with 2 features. Whether earlier " +
-		"boots had it cannot be known. Later boots have it: nothing has to be done. With 'kubectl kiln repin --cpu' the next boot records the CPU of its node"
+	const want = "seen True BootedBefore: the guest had booted before its CPU was recorded. The CPU that was seen first is 'EPYC' with 2 features. Whether " +
+		"earlier boots had it cannot be known. Later boots have it: nothing has to be done. With 'kubectl kiln repin --cpu' the next boot records the CPU of its node"
 	if got := message(); got != want {
 		t.Errorf("'%s', want '%s'", got, want)
 	}
