@@ -35,7 +35,7 @@ func importDebian(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shared.Import(t, file)
+		importEverywhere(t, file)
 	}
 }
 

@@ -38,7 +38,7 @@ func startImporter(t *testing.T) *importer {
 		if err := node.WriteProgram(filepath.Join(dir, program), path, imageOfImporter(program), file); err != nil {
 			t.Fatal(err)
 		}
-		shared.Import(t, file)
+		importEverywhere(t, file)
 	}
 	i.install(dir)
 	i.setStrategy("copies", "snapshot")

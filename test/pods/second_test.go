@@ -34,6 +34,17 @@ func join(t *testing.T) *node.Node {
 	return second.Node
 }
 
+// importEverywhere brings an image to all nodes: a pod that selects no node may run on the second one, if another test has made it join.
+func importEverywhere(t *testing.T, file string) {
+	t.Helper()
+	second.Lock()
+	defer second.Unlock()
+	shared.Import(t, file)
+	if second.Node != nil {
+		second.Import(t, file)
+	}
+}
+
 // only selects one node.
 func only(node string) string { return "nodeSelector: {kubernetes.io/hostname: " + node + "}\n" }
 
