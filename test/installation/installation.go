@@ -101,12 +101,6 @@ func (i *Installation) Import(ctx context.Context, n *node.Node) error {
 	for _, file := range i.archives {
 		errs = append(errs, n.ImportImage(ctx, file))
 	}
-	// The DaemonSets have pods on a node that joins before it has their images. kubelet asks for an image that it did not find after 10 s, and then after twice as
-	// long each time: a new pod does not wait.
-	out, err := n.Kubectl(ctx, "--namespace", "kiln-devices", "delete", "pods", "--field-selector", "status.phase=Pending,spec.nodeName="+n.Name, "--wait=false")
-	if err != nil {
-		errs = append(errs, fmt.Errorf("%w: %s", err, out))
-	}
 	return errors.Join(errs...)
 }
 
