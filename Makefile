@@ -32,8 +32,8 @@ LINTED := $(TESTED) test/load/plot test/guest/vault test/csi test/cdi test/kubev
 MODULES := . test/lint test/actionlint test/helm test/krew test/controlplane/containerd $(LINTED)
 LDFLAGS = -X github.com/kilnvm/kiln/internal/version.stamp=$(VERSION)
 
-.PHONY: help build run test tested/main tested/modules tested/each check lint manifests golden fuzz faults older nightly conformance import-corpus kubevirt bench load
-.PHONY: image launcher release publish reproduce deps controlplane node browser site clean
+.PHONY: help build run test tested/main tested/modules tested/each check lint manifests golden fuzz faults older nightly conformance kubevirt bench load
+.PHONY: import-corpus image launcher release publish reproduce deps controlplane node browser site clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14

@@ -102,7 +102,7 @@ func TestImportedGuestBoots(t *testing.T) {
 	if before.DMI["product_uuid"] == "" || before.DMI["product_uuid"] != after.DMI["product_uuid"] {
 		t.Errorf("the UUID was '%s', and is '%s'", before.DMI["product_uuid"], after.DMI["product_uuid"])
 	}
-	// The report has told what the guest finds beside what it had: an additional serial, and nothing of the rest of the DMI table.
+	// The report names the serial as an addition. All other strings of the DMI table stay.
 	for name, value := range before.DMI {
 		if after.DMI[name] != value && name != "product_serial" && name != "modalias" {
 			t.Errorf("DMI %s was '%s', and is '%s'", name, value, after.DMI[name])

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/workbench"
@@ -20,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
+	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -105,6 +107,7 @@ func MakeRecord(ctx context.Context, bench *workbench.Bench, doc *imported.Docum
 
 // adoptDomain records the hardware of a domain for a reviewed VM, and compares the domain with its next boot.
 func adoptDomain(ctx context.Context, bench *workbench.Bench, doc *imported.Document, reading *imported.Reading, guest workbench.Reviewed) (*Import, error) {
+	reading.Sources = slices.DeleteFunc(slices.Clone(reading.Sources), func(s imported.Source) bool { return !hasDevice(guest.Guest.Explicit, s.Device) })
 	machine, notes, err := bench.Machine(ctx, guest, workbench.Placing{}, nil)
 	if err != nil {
 		return nil, err
@@ -147,6 +150,19 @@ func adoptDomain(ctx context.Context, bench *workbench.Bench, doc *imported.Docu
 	}
 	done.Hardware = places
 	return done, nil
+}
+
+// hasDevice reports whether a VMI has a disk, filesystem or interface. Admission may have refused one that the domain has.
+func hasDevice(vmi *v1.VirtualMachineInstance, key string) bool {
+	devices := &vmi.Spec.Domain.Devices
+	kind, name := record.SplitKey(key)
+	switch kind {
+	case "disk":
+		return slices.ContainsFunc(devices.Disks, func(d v1.Disk) bool { return d.Name == name })
+	case "filesystem":
+		return slices.ContainsFunc(devices.Filesystems, func(f v1.Filesystem) bool { return f.Name == name })
+	}
+	return slices.ContainsFunc(devices.Interfaces, func(i v1.Interface) bool { return i.Name == name })
 }
 
 // kubeVirtRenders is the note about a VM that KubeVirt runs.

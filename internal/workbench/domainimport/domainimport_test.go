@@ -197,6 +197,24 @@ func devicesOf(made *Import) (map[string]any, error) {
 	return at.(map[string]any), nil
 }
 
+// TestRefusedDisksNeedNoClaims: a disk that does not fit into the machine is not in the VM, and nothing must be done for it.
+func TestRefusedDisksNeedNoClaims(t *testing.T) {
+	var disks strings.Builder
+	for i := range 400 {
+		fmt.Fprintf(&disks, "<disk type='file' device='disk'><source file='/images/%d'/><target dev='x%d' bus='virtio'/></disk>", i, i)
+	}
+	made := makeOf(t, strings.Replace(archive, "<memballoon model='none'/>", disks.String()+"<memballoon model='none'/>", 1), Options{})
+	devices, err := devicesOf(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	interfaces, _ := devices["interfaces"].([]any)
+	left, _ := devices["disks"].([]any)
+	if want := len(left) + len(interfaces); len(made.Report.Sources) != want || want >= 400 {
+		t.Errorf("%d disks and %d interfaces are in the VM, and %d sources in the report", len(left), len(interfaces), len(made.Report.Sources))
+	}
+}
+
 // TestSecretsAreHidden: no value of a domain that may be a secret is in the report.
 func TestSecretsAreHidden(t *testing.T) {
 	text := strings.NewReplacer("<graphics type='spice' autoport='yes'/>", "<graphics type='vnc' port='-1' passwd='s3cret'/>",
