@@ -197,6 +197,16 @@ func devicesOf(made *Import) (map[string]any, error) {
 	return at.(map[string]any), nil
 }
 
+// TestDefaultsAreNoChange: what libvirt adds to a domain that it defines, such as the CPU and the boot device, is no difference.
+func TestDefaultsAreNoChange(t *testing.T) {
+	text := strings.NewReplacer("<boot dev='hd'/>", "", "<cpu mode='custom'><model>Westmere</model></cpu>", "").Replace(archive)
+	for _, e := range makeOf(t, text, Options{}).Report.Elements {
+		if e.Path == "os" && e.Outcome != Kept || e.Path == "cpu" || e.Path == "topology" || e.Path == "boot" {
+			t.Errorf("the report calls %s '%s': %s", e.Path, e.Outcome, e.Details)
+		}
+	}
+}
+
 // TestRefusedDisksNeedNoClaims: a disk that does not fit into the machine is not in the VM, and nothing must be done for it.
 func TestRefusedDisksNeedNoClaims(t *testing.T) {
 	var disks strings.Builder

@@ -241,8 +241,11 @@ func (r *reader) readBootOrder() {
 			set(given.Boot.Order, &r.devices.Interfaces[i].BootOrder)
 		}
 	}
+	if len(orders) == 0 && len(r.dom.OS.BootDevices) == 0 {
+		r.dom.OS.BootDevices = []libvirtxml.DomainBootDevice{{Dev: "hd"}} // as libvirt writes it when it defines the domain
+	}
 	boot := r.dom.OS.BootDevices
-	if len(orders) > 0 || len(boot) == 0 || len(boot) == 1 && boot[0].Dev == "hd" {
+	if len(orders) > 0 || len(boot) == 1 && boot[0].Dev == "hd" {
 		return
 	}
 	for i, device := range boot[:min(len(boot), 8)] {

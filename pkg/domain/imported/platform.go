@@ -1,6 +1,7 @@
 package imported
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -166,6 +167,9 @@ func (r *reader) readModel(cpu *v1.CPU, given *libvirtxml.DomainCPU) {
 	switch {
 	case given == nil || given.Mode == "" && given.Model == nil:
 		cpu.Model = defaultModels[r.arch]
+		given = cmp.Or(given, &libvirtxml.DomainCPU{})
+		given.Mode, given.Model = "custom", &libvirtxml.DomainCPUModel{Value: cpu.Model} // as libvirt writes it when it defines the domain
+		r.dom.CPU = given
 		return
 	case given.Mode == v1.CPUModeHostModel || given.Mode == v1.CPUModeHostPassthrough:
 		cpu.Model = given.Mode
