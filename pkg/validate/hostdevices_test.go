@@ -82,6 +82,12 @@ var hostdevicesCases = []testCase{
 		limits: gates("HostDevices"),
 	},
 	{
+		why:    "a device of two sources beside KubeVirt 1.7, which does not judge them",
+		rule:   "hostdevices/gate",
+		given:  claimed("hostDevices: [{name: a, deviceName: e.org/d, claimName: c, requestName: r}]"),
+		limits: beside(7, "HostDevices"),
+	},
+	{
 		why:   "a GPU needs no feature gate",
 		rule:  "hostdevices/gate",
 		given: devices("gpus: [{name: a, deviceName: e.org/d}]"),

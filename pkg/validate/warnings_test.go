@@ -331,10 +331,37 @@ func TestVMWarnings(t *testing.T) {
 			c.check(t, sentences(validate.VMWarnings(object[v1.VirtualMachine](t, legalVM, c.object), config.Default().Limits)))
 		})
 	}
-	for runtime, warnings := range map[config.Runtime][]string{config.RuntimePod: nil, config.RuntimeNode: {"bare machines use no DataVolumes"}} {
+	for _, c := range []struct {
+		runtime config.Runtime
+		warningCase
+	}{
+		{config.RuntimePod, warningCase{"in pods", templated, nil}},
+		{config.RuntimeNode, warningCase{"on bare machines", templated, []string{"bare machines use no DataVolumes"}}},
+		{config.RuntimeNode, warningCase{"on bare machines, without templates", "{}", nil}},
+	} {
 		limits := config.Default().Limits
-		limits.Runtime = runtime
-		warningCase{string(runtime), templated, warnings}.check(t, sentences(validate.VMWarnings(object[v1.VirtualMachine](t, legalVM, templated), limits)))
+		limits.Runtime = c.runtime
+		c.check(t, sentences(validate.VMWarnings(object[v1.VirtualMachine](t, legalVM, c.object), limits)))
+	}
+}
+
+// TestAnnotationsOfKubeVirt: an annotation that only KubeVirt acts on is warned of where Kiln runs the guests. Without a cluster nobody knows who runs them.
+func TestAnnotationsOfKubeVirt(t *testing.T) {
+	annotated := object[v1.VirtualMachineInstance](t, legalVMI, "metadata: {annotations: {kubevirt.io/memfd: 'false'}}")
+	for _, c := range []struct {
+		why    string
+		limits config.Limits
+		warned bool
+	}{
+		{"Kiln runs the guests", config.Limits{}, true},
+		{"KubeVirt runs the guests", config.Limits{KubeVirtGuests: true}, false},
+		{"no cluster", config.Limits{Assumed: true}, false},
+		{"no cluster, of KubeVirt", config.Limits{KubeVirtGuests: true, Assumed: true}, false},
+	} {
+		all := strings.Join(sentences(validate.Warnings(annotated, c.limits)), "\n")
+		if got := strings.Contains(all, "a HostProfile sets the source of the memory"); got != c.warned {
+			t.Errorf("%s: warned %t: %s", c.why, got, all)
+		}
 	}
 }
 

@@ -76,6 +76,9 @@ func TestFixedMemory(t *testing.T) {
 			if got != test.want || ofArchitecture != (spec.Architecture == "arm64") {
 				t.Errorf("got '%s', of the architecture: %t, want '%s'", got, ofArchitecture, test.want)
 			}
+			if can := CanGrow(spec, resource.MustParse(test.ceiling)); can != (test.want == "") {
+				t.Errorf("CanGrow is %t", can)
+			}
 		})
 	}
 }
