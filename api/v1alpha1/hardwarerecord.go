@@ -57,6 +57,10 @@ type HardwareRecord struct {
 	MACs map[string]string `json:"macs,omitempty"`
 	// devices maps each device's key, its kind and name such as 'disk.root', to its address.
 	Devices map[string]GuestAddress `json:"devices,omitempty"`
+	// omittedDefaults are devices and settings that Kiln gives to each guest, except to this one, sorted: another program made its machine, without them. An
+	// entry is the key of a device such as 'channel.guest-agent', a setting of a device such as 'interface.default/rom', 'features/vmport' or 'smbios'.
+	// +listType=atomic
+	OmittedDefaults []string `json:"omittedDefaults,omitempty"`
 
 	// Unknown contains the fields of the JSON object that this version of Kiln does not know.
 	Unknown map[string]json.RawMessage `json:"-"`

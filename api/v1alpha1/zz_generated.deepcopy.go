@@ -2007,6 +2007,11 @@ func (in *HardwareRecord) DeepCopyInto(out *HardwareRecord) {
 			(*out)[key] = *val.DeepCopy()
 		}
 	}
+	if in.OmittedDefaults != nil {
+		in, out := &in.OmittedDefaults, &out.OmittedDefaults
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Unknown != nil {
 		in, out := &in.Unknown, &out.Unknown
 		*out = make(map[string]json.RawMessage, len(*in))

@@ -1,7 +1,6 @@
 package workbench
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -145,7 +144,7 @@ func (b *Bench) Machine(ctx context.Context, r Reviewed, at Placing, recorded *r
 		vmi = record.UnpinCPU(vmi, recorded.CPU) // of a VMI that KubeVirt runs: the record has the CPU
 	}
 	// A VMI of a file has no UID, and its VM no kilnvm.io/identity. Namespace and name make the output the same in every run.
-	identity.Fill(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID), vmi.Namespace+"/"+vmi.Name))
+	identity.Fill(vmi, identity.Seed(vmi))
 	m.VMI, m.Defaults, m.Frozen, m.Bindings = vmi, guest.Input.Cluster.FrontendDefaults(), recorded, backend.AssumedBindings(vmi)
 	return m, notes, readYAML(at.Bindings, &m.Bindings)
 }

@@ -1,12 +1,10 @@
 package workbench
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
-	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/vmipod/podinput"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/identity"
@@ -36,7 +34,7 @@ func (b *Bench) RenderPod(ctx context.Context, r Reviewed, flags pod.Settings) (
 	if guest.Recorded != nil {
 		identity.Recall(vmi, guest.Recorded)
 	}
-	identity.Fill(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID), vmi.Namespace+"/"+vmi.Name))
+	identity.Fill(vmi, identity.Seed(vmi))
 	in := pod.Input{VMI: vmi, Record: guest.Recorded, Settings: podinput.SettingsOf(guest.Input.Cluster, flags)}
 	var assumed []string
 	if in.StateClass == "" {

@@ -25,6 +25,14 @@ func OfDomain(domain string) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: namespace, Name: name}, found && namespace != "" && name != "" && !strings.Contains(name, "_")
 }
 
+// Seed returns the seed of a VMI: the seed of its VM, else its UID, else namespace and name of a VMI that no cluster has.
+func Seed(vmi *v1.VirtualMachineInstance) string {
+	return cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID), vmi.Namespace+"/"+vmi.Name)
+}
+
+// serialPurpose tells the serial number from other values of one seed.
+const serialPurpose = "firmware.serial"
+
 // Fill derives firmware UUID, serial and MAC addresses that are unset from the seed. The same seed gives the same values, so that a guest that is restored, or
 // re-created from Git with its seed, is the same machine to its licences and its network. Values that the user set stay.
 func Fill(vmi *v1.VirtualMachineInstance, seed string) {
@@ -36,13 +44,19 @@ func Fill(vmi *v1.VirtualMachineInstance, seed string) {
 		domain.Firmware.UUID = types.UID(derivedUUID(seed, "firmware.uuid"))
 	}
 	if domain.Firmware.Serial == "" {
-		domain.Firmware.Serial = derivedUUID(seed, "firmware.serial")
+		domain.Firmware.Serial = derivedUUID(seed, serialPurpose)
 	}
 	for i := range domain.Devices.Interfaces {
 		if nic := &domain.Devices.Interfaces[i]; nic.MacAddress == "" {
 			nic.MacAddress = derivedMAC(seed, nic.Name)
 		}
 	}
+}
+
+// HasDerivedSerial reports whether the serial of a VMI is the serial that Fill derives from its seed, or unset: nobody wrote it.
+func HasDerivedSerial(vmi *v1.VirtualMachineInstance) bool {
+	firmware := vmi.Spec.Domain.Firmware
+	return firmware == nil || firmware.Serial == "" || firmware.Serial == derivedUUID(Seed(vmi), serialPurpose)
 }
 
 // Complete reports whether all values are set that Fill and Recall would fill.

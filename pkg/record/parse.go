@@ -141,6 +141,7 @@ func checkRecord(r *Record, f *findings) {
 		checkAddress(r.Devices[key], "devices["+key+"]", f)
 	}
 	checkNUMANodes(r.NUMA, f)
+	checkOmitted(r.OmittedDefaults, f)
 }
 
 // NoFirmware is the firmware of a record whose guest has no EFI firmware.

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,8 +20,8 @@ type Adopted struct {
 	Record record.Record
 	// Changes are the differences that the guest finds at its next boot.
 	Changes []record.Change
-	// Before is the domain: its devices have the names of the VMI's devices, and devices that the VMI does not have get names of their own. After is the frontend
-	// of the next boot.
+	// Before is the domain: its devices have the names of the VMI's devices, and devices that the VMI does not have get names of their own. After is the
+	// frontend of the next boot.
 	Before, After *libvirtxml.Domain
 }
 
@@ -53,8 +54,9 @@ const (
 )
 
 // Adopt returns the record with which a VMI keeps the most hardware of a domain that another program made, and all differences that are left. m.VMI is
-// explicit; m.Frozen is not used. The errors are about the VMI.
-func Adopt(m Machine, dom *libvirtxml.Domain, places Places) (Adopted, field.ErrorList) {
+// explicit; m.Frozen is not used. omit has the next boot omit the defaults that the domain lacks, which only Kiln's renderer does. The errors are about the
+// VMI.
+func Adopt(m Machine, dom *libvirtxml.Domain, places Places, omit bool) (Adopted, field.ErrorList) {
 	seen, err := copyDomain(dom)
 	if err != nil {
 		return Adopted{}, field.ErrorList{field.InternalError(nil, err)}
@@ -80,19 +82,25 @@ func Adopt(m Machine, dom *libvirtxml.Domain, places Places) (Adopted, field.Err
 	}
 	vmi = withIdentity(m.VMI, &captured)
 	again, errs := renderWith(m, vmi, &captured)
+	if len(errs) > 0 { // controllers of USB 2, which no VM has
+		forgetUSB(&captured)
+		again, errs = renderWith(m, vmi, &captured)
+	}
 	if len(errs) > 0 { // a topology of buses that no VM has
 		forgetPlaces(&captured)
 		if again, errs = renderWith(m, vmi, &captured); len(errs) > 0 {
 			return Adopted{}, errs
 		}
 	}
+	if omit {
+		if again, errs = omitDefaults(m, vmi, &captured, seen, again); len(errs) > 0 {
+			return Adopted{}, errs
+		}
+	}
 	if places == Unplaced {
 		adoptPlaces(seen, again)
 	}
-	serial := adoptSystemStrings(seen, again)
-	adopted := compareAdopted(m, vmi, captured, seen, again)
-	adopted.Changes = append(adopted.Changes, serial...)
-	return adopted, nil
+	return compareAdopted(m, vmi, captured, seen, again), nil
 }
 
 // adoptPlaces gives a domain without addresses the places of the next boot, and the controllers and PS/2 devices that libvirt adds.
@@ -134,23 +142,12 @@ func forgetPlaces(captured *record.Record) {
 	captured.Devices, captured.FreePorts, captured.USB = nil, 0, ""
 }
 
-// adoptSystemStrings gives a domain without strings of the DMI table the strings of the next boot, if these are only UUID and serial. QEMU writes the UUID
-// without them, too, and its own strings for the rest. So the serial is the only difference, which is returned.
-func adoptSystemStrings(seen, next *libvirtxml.Domain) []record.Change {
-	if len(seen.SysInfo) > 0 || seen.OS == nil || next.OS == nil || seen.OS.SMBios != nil && seen.OS.SMBios.Mode != "emulate" {
-		return nil
-	}
-	strings, serial := abi.SystemStrings(next)
-	for _, info := range next.SysInfo {
-		if len(strings) > 0 || info.SMBIOS == nil || info.SMBIOS.Chassis != nil {
-			return nil
-		}
-	}
-	seen.SysInfo, seen.OS.SMBios = next.SysInfo, next.OS.SMBios
-	if serial == "" {
-		return nil
-	}
-	return []record.Change{{Part: record.PartSerial, Text: "the DMI table gets the serial number '" + serial + "'", Verdict: record.NeedsRestart}}
+// forgetUSB removes what a record says about USB controllers and their ports.
+func forgetUSB(captured *record.Record) {
+	captured.USB = ""
+	maps.DeleteFunc(captured.Devices, func(key string, at record.Address) bool {
+		return at.USB != "" || strings.HasPrefix(key, record.ControllerKey("usb", 0)[:len("controller.usb.")])
+	})
 }
 
 // compareAdopted compares the domain with the next boot, and records the next boot.
@@ -162,6 +159,7 @@ func compareAdopted(m Machine, vmi *v1.VirtualMachineInstance, captured record.R
 	adoptEquivalents(seen, again)
 	adopted := Adopted{Record: abi.Freeze(again, m.Defaults.Version), Changes: abi.Compare(seen, again), Before: seen, After: again}
 	setCPU(&adopted.Record, freezeCPU(vmi, again.CPU, &captured, nil))
+	setOmitted(&adopted.Record, &captured)
 	return adopted
 }
 

@@ -38,6 +38,9 @@ func Capture(m Machine, running *libvirtxml.Domain) (record.Record, field.ErrorL
 	if len(errs) > 0 {
 		return record.Record{}, errs
 	}
+	if again, errs = omitDefaults(m, vmi, &captured, seen, again); len(errs) > 0 {
+		return record.Record{}, errs
+	}
 	adopted := compareAdopted(m, vmi, captured, seen, again)
 	for _, change := range adopted.Changes {
 		errs = append(errs, field.Forbidden(originOfChange(&vmi.Spec, change), "the next boot would have different hardware: "+change.Text))
@@ -87,7 +90,7 @@ func copyAliases(running, spec *libvirtxml.Domain) {
 		func(_, _ abi.Device) bool { return true }, // so that the error says what differs, and not that all is new
 	} {
 		want = slices.DeleteFunc(want, func(w abi.Device) bool {
-			at := slices.IndexFunc(have, func(h abi.Device) bool { return h.Kind == w.Kind && same(h, w) })
+			at := slices.IndexFunc(have, func(h abi.Device) bool { return h.Kind == w.Kind && same(h, w) && samePort(h, w) })
 			if at < 0 {
 				return false
 			}
@@ -96,6 +99,21 @@ func copyAliases(running, spec *libvirtxml.Domain) {
 			return true
 		})
 	}
+}
+
+// samePort reports whether two channels have the same name in the guest, such as org.qemu.guest_agent.0. It returns true for other devices.
+func samePort(have, want abi.Device) bool {
+	one, isChannel := have.Element.(*libvirtxml.DomainChannel)
+	other, areChannels := want.Element.(*libvirtxml.DomainChannel)
+	return !isChannel || !areChannels || portOf(one) == portOf(other)
+}
+
+// portOf returns the name by which the guest finds a virtio channel, and an empty name for other channels.
+func portOf(c *libvirtxml.DomainChannel) string {
+	if c.Target == nil || c.Target.VirtIO == nil {
+		return ""
+	}
+	return c.Target.VirtIO.Name
 }
 
 // readIgnition adds the fw_cfg entry for Ignition, which KubeVirt passes on QEMU's command line.

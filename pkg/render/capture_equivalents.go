@@ -23,10 +23,31 @@ func adoptEquivalents(running, spec *libvirtxml.Domain) {
 			*have = *wanted
 		}
 	}
+	adoptTargetNames(running, spec)
 	adoptDefaultTopology(running)
 	adoptClock(running, spec)
 	if spec.OS != nil && len(spec.OS.BootDevices) == 0 {
 		abi.OrderBoot(running)
+	}
+}
+
+// adoptTargetNames gives virtio disks the target names of the spec's disks at the same addresses. A target name such as hda is libvirt's name of the disk, and
+// the guest finds a virtio disk by its address.
+func adoptTargetNames(running, spec *libvirtxml.Domain) {
+	places := map[string]*libvirtxml.DomainDisk{}
+	for _, device := range abi.Devices(spec) {
+		if device.Disk != nil {
+			places[device.Key()] = device.Disk
+		}
+	}
+	for _, device := range abi.Devices(running) {
+		disk, wanted := device.Disk, places[device.Key()]
+		if disk == nil || wanted == nil || disk.Target == nil || wanted.Target == nil || !hardware.Bus(disk.Target.Bus).Virtio {
+			continue
+		}
+		if at := abi.FromLibvirt(disk.Address); at.PCI+at.CCW != "" && at == abi.FromLibvirt(wanted.Address) {
+			disk.Target.Dev = wanted.Target.Dev
+		}
 	}
 }
 

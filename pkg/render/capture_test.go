@@ -46,7 +46,12 @@ func decode[T any](t testing.TB, text string) T {
 
 func takenMachine(t *testing.T) Machine {
 	t.Helper()
-	sparse := decode[v1.VirtualMachineInstance](t, taken)
+	return machineOf(t, decode[v1.VirtualMachineInstance](t, taken))
+}
+
+// machineOf returns the machine of a VMI as admission completes it, on an assumed host.
+func machineOf(t *testing.T, sparse v1.VirtualMachineInstance) Machine {
+	t.Helper()
 	explicit, verdict := admit.VMI(&sparse, admit.Input{Cluster: config.Default()})
 	if !verdict.Allowed() {
 		t.Fatal(verdict.Errors)

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/pkg/admit"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/backend"
@@ -76,7 +75,7 @@ func TestRecordedFirmware(t *testing.T) {
 		if loader := out.Documents.Domain.OS.Loader; loader.Path != "/fw/"+boot.build || out.Record.Firmware != boot.build {
 			t.Errorf("%s: the loader is '%s' and the record has '%s', want '%s'", boot.why, loader.Path, out.Record.Firmware, boot.build)
 		}
-		if out.Record.SchemaVersion != v1alpha1.HardwareRecordVersion {
+		if out.Record.SchemaVersion != 2 {
 			t.Errorf("%s: schemaVersion %d", boot.why, out.Record.SchemaVersion)
 		}
 		if frozen != nil {
@@ -119,7 +118,7 @@ func TestCapturedFirmware(t *testing.T) {
 		if len(errs) > 0 || captured.Firmware != want || record.Check(&captured) != nil {
 			t.Errorf("'%s': captured '%s', want '%s': %v, %v", file, captured.Firmware, want, errs.ToAggregate(), record.Check(&captured))
 		}
-		if want != "" && captured.SchemaVersion != v1alpha1.HardwareRecordVersion {
+		if want != "" && captured.SchemaVersion != 2 {
 			t.Errorf("'%s': schemaVersion %d", file, captured.SchemaVersion)
 		}
 	}
@@ -129,7 +128,7 @@ func TestCapturedFirmware(t *testing.T) {
 func TestFirmwareOfOtherGuests(t *testing.T) {
 	t.Parallel()
 	bios, errs := Domain(withEFI(t, "firmware: {}"))
-	if len(errs) > 0 || bios.Record.Firmware != record.NoFirmware || bios.Record.SchemaVersion != v1alpha1.HardwareRecordVersion {
+	if len(errs) > 0 || bios.Record.Firmware != record.NoFirmware || bios.Record.SchemaVersion != 2 {
 		t.Fatalf("%v: '%s'", errs.ToAggregate(), bios.Record.Firmware)
 	}
 	efi := withEFI(t, withoutKeys)

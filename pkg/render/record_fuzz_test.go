@@ -82,6 +82,7 @@ var hostile = []string{
 	`{"cpu":` + cpuWith(`"physicalBits":18446744073709551615`) + `}`,
 	`{"cpu":` + cpuWith(`"topology":{"sockets":4294967295,"cores":4294967295,"threads":2}`) + `}`,
 	`{"firmware":"/etc/passwd"}`, `{"firmware":"..\u0000"}`,
+	`{"omittedDefaults":["disk.a"]}`, `{"omittedDefaults":["interface.default/rom","channel.guest-agent"]}`, `{"omittedDefaults":["features/smm"]}`,
 	`{"macs":{"default":"01:00:5e:00:00:01"}}`, `{"blockSizes":{"a":{"logical":3,"physical":0}}}`,
 }
 
@@ -99,6 +100,9 @@ var legal = []string{
 		`"controller.pci.10":{"pci":"0000:09:00.0"}}}`,
 	`{"schemaVersion":2,"firmware":"none","cpu":` + cpuWith(`"features":["aes","avx2"],"disabledFeatures":["xsaves"],"verified":true,"physicalBits":46`) + `}`,
 	`{"cpu":` + cpuWith(`"features":["pcommit"],"requested":"host-passthrough","firstSeen":true`) + `,"firmware":"OVMF_CODE_4M.fd"}`,
+	`{"schemaVersion":3,"omittedDefaults":["channel.guest-agent","controller.pci.1/hotplug","controller.scsi.0","controller.usb.0","controller.usb.0/onDemand",` +
+		`"controller.usb.0/ports","controller.virtio-serial.0","features/vmport","interface.default/rom","memballoon.balloon/freePageReporting",` +
+		`"pm/suspend-to-disk","pm/suspend-to-mem","redirdev.usbredir-0","smbios"]}`,
 	`{"numa":[{"cpus":"0-1","memoryKiB":524288,"distances":[10,20]},{"cpus":"2-3","memoryKiB":524288,"distances":[20,10]}],` +
 		`"blockSizes":{"a":{"logical":512,"physical":4096}}}`,
 }

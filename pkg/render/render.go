@@ -3,7 +3,6 @@
 package render
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
@@ -77,7 +76,7 @@ func withIdentity(given *v1.VirtualMachineInstance, frozen *record.Record) *v1.V
 	if frozen != nil {
 		identity.Recall(vmi, frozen)
 	}
-	identity.Fill(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID)))
+	identity.Fill(vmi, identity.Seed(vmi))
 	return vmi
 }
 
@@ -131,6 +130,7 @@ func (m Machine) freezeRecord(vmi *v1.VirtualMachineInstance, front *libvirtxml.
 	}
 	if m.Frozen != nil {
 		frozen.SchemaVersion, frozen.Unknown = max(frozen.SchemaVersion, m.Frozen.SchemaVersion), m.Frozen.Unknown
+		setOmitted(&frozen, m.Frozen)
 	}
 	setCPU(&frozen, freezeCPU(vmi, front.CPU, m.Frozen, facts.CPU))
 	return frozen

@@ -35,6 +35,9 @@ machine type, which is recorded.
 A part of the record that is absent has never been recorded. A later boot records it then. ` + "`firmware: none`" + ` means that the guest has no EFI firmware.
 If earlier boots may have had another CPU, condition ` + "`CPUFirstSeen`" + ` of the GuestHardware says it.
 
+A guest that another program made and that was [imported](../how-to/import.md) may lack what Kiln gives to each guest, such as the channel of the guest agent.
+Its record names these in ` + "`omittedDefaults`" + `. Later boots do not add them, unless the spec asks for them.
+
 Other things stay outside the domain: the content of disks, of EFI variables and of the TPM. Time does not stay, nor the speed of the host, the kernel's
 mitigations, microcode, and the version of the firmware build. libvirt has a host-model for amd64, and on mainframes for s390x. It has none for arm64: there the
 CPU is the node's, a new VM gets a warning, and a boot on another node may show the guest another CPU.

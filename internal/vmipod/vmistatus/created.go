@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/condition"
 	"github.com/kilnvm/kiln/internal/vmipod/podinput"
 	"github.com/kilnvm/kiln/pkg/identity"
@@ -67,7 +66,7 @@ func interfaceStatuses(in pod.Input) (nics []v1.VirtualMachineInstanceNetworkInt
 	if in.Record != nil {
 		identity.Recall(vmi, in.Record)
 	}
-	identity.Fill(vmi, cmp.Or(vmi.Annotations[v1alpha1.AnnotationIdentity], string(vmi.UID)))
+	identity.Fill(vmi, identity.Seed(vmi))
 	for _, spec := range vmi.Spec.Domain.Devices.Interfaces {
 		i := slices.IndexFunc(vmi.Spec.Networks, func(n v1.Network) bool { return n.Name == spec.Name })
 		if i < 0 || spec.State == v1.InterfaceStateAbsent {

@@ -113,7 +113,8 @@ func adoptDomain(ctx context.Context, bench *workbench.Bench, doc *imported.Docu
 		return nil, err
 	}
 	machine.Machine.Host.Machines = nil // the machine types of the future host are not known
-	adopted, errs := render.Adopt(machine.Machine, reading.Domain, placesOf(reading))
+	underKubeVirt := guest.Guest.Input.Cluster.Limits.KubeVirtGuests
+	adopted, errs := render.Adopt(machine.Machine, reading.Domain, placesOf(reading), !underKubeVirt)
 	if err := workbench.RefusalOf(guest, "", errs); err != nil {
 		return nil, err
 	}
@@ -132,7 +133,8 @@ func adoptDomain(ctx context.Context, bench *workbench.Bench, doc *imported.Docu
 	}
 	report.VM = guest.GetName()
 	done := &Import{Report: report, Next: full.Documents.Domain, Warnings: append(guest.Verdict.Warnings, notes.Warnings...)}
-	if !guest.Guest.Input.Cluster.Limits.KubeVirtGuests {
+	if !underKubeVirt {
+		done.Report.Notes = append(done.Report.Notes, omittedNotes(adopted.Record.OmittedDefaults)...)
 		done.Hardware = render.GuestHardware(guest.Guest.Explicit, adopted.Record)
 		return done, nil
 	}

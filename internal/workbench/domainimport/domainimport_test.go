@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -101,11 +102,10 @@ func TestMake(t *testing.T) {
 	for path, want := range map[string]string{
 		"name": "mapped, compatible", "uuid": "kept, compatible", "memory": "kept, compatible", "vcpu": "kept, compatible", "clock": "kept, compatible",
 		"cputune": "left to the cluster, compatible", "title": "left to the cluster, compatible",
-		"devices/disk[0]": "mapped, compatible", "devices/interface[0]": "changed, needs restart", // its boot ROM is off
-		"devices/controller[7]": "left out, needs restart", // no device is on USB
+		"devices/disk[0]": "mapped, compatible", "devices/interface[0]": "mapped, compatible", // its boot ROM stays on
+		"devices/controller[7]": "kept by the record, compatible", // although no device is on USB
 		"devices/smartcard[0]":  "left out, needs restart", "devices/sound[0]": "left out, needs restart",
 		"devices/video[0]": "kept by the record, compatible", "devices/graphics[0]": "left to the cluster, compatible",
-		"channel.guest-agent": "added, needs restart", "serial": "added, needs restart",
 	} {
 		if outcomes[path] != want {
 			t.Errorf("%s is '%s', want '%s'", path, outcomes[path], want)
@@ -121,6 +121,26 @@ func TestMake(t *testing.T) {
 	want := []string{"fill the claim: virtctl image-upload pvc archive-vda --no-create --image-path='/images/archive.img'"}
 	if diff := gocmp.Diff(want, made.Report.Steps); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+}
+
+// TestOmittedNote: where Kiln runs the guest, it gets no device that its machine lacks, and a note names these devices. KubeVirt gives them to each guest.
+func TestOmittedNote(t *testing.T) {
+	doc, err := imported.Parse([]byte(archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for runtime, omitted := range map[string]bool{"pod": true, "kubevirt": false} {
+		made, err := Make(t.Context(), &workbench.Bench{Runtime: runtime}, doc, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		added := slices.ContainsFunc(made.Report.Elements, func(e Element) bool { return e.Path == "channel.guest-agent" && e.Outcome == Added })
+		const note = "the domain lacks: channel.guest-agent, controller.scsi.0, controller.virtio-serial.0, smbios."
+		noted := strings.Contains(strings.Join(made.Report.Notes, "\n"), note)
+		if added == omitted || noted != omitted || (len(made.Hardware.Spec.Hardware.OmittedDefaults) > 0) != omitted {
+			t.Errorf("%s: added %t, noted %t: %q, %q", runtime, added, noted, made.Report.Notes, made.Hardware.Spec.Hardware.OmittedDefaults)
+		}
 	}
 }
 
@@ -157,7 +177,7 @@ func TestWithoutAddresses(t *testing.T) {
 			t.Errorf("%s has no address, and moves: %s", e.Path, e.Details)
 		}
 	}
-	if len(made.Report.Notes) != 1 || !strings.Contains(made.Report.Notes[0], "no addresses") {
+	if len(made.Report.Notes) != 2 || !strings.Contains(made.Report.Notes[0], "no addresses") {
 		t.Errorf("notes: %q", made.Report.Notes)
 	}
 }
@@ -301,8 +321,8 @@ spec:
       volumes: [{name: migrated-0, persistentVolumeClaim: {claimName: archive}}]
 `
 
-// TestMakeRecord: the record of a VM that another program made has the addresses of the domain under the names of the VM. Network cards are found by their MAC.
-// Beside KubeVirt it has only what KubeVirt's guests keep.
+// TestMakeRecord: the record of a VM that another program made has the addresses of the domain under the names of the VM. Network cards are found by their
+// MAC. Beside KubeVirt it has only what KubeVirt's guests keep.
 func TestMakeRecord(t *testing.T) {
 	doc, err := imported.Parse([]byte(archive))
 	if err != nil {

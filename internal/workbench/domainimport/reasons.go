@@ -16,6 +16,9 @@ func (r reason) verdict() record.Verdict {
 	return record.Compatible
 }
 
+// leftOut returns the reason for an element that no VM has.
+func leftOut(text string) reason { return reason{LeftOut, text} }
+
 const (
 	ofScheduler = "requests, limits, dedicatedCpuPlacement and the HostProfiles of the cluster decide"
 	ofTools     = "it is for programs of the old host; annotations of the VM may keep it"
@@ -42,7 +45,6 @@ var hostParts = map[string]reason{
 	"perf": {HostOnly, "the metrics of the cluster count for all guests"}, "keywrap": {LeftOut, "a VM has no field for it"},
 
 	"on_poweroff": {HostOnly, ofLibvirt}, "on_reboot": {HostOnly, ofLibvirt}, "on_crash": {HostOnly, ofLibvirt}, "on_lockfailure": {HostOnly, ofLibvirt},
-	"pm": {LeftOut, "the firmware offers QEMU's default of the sleep states S3 and S4"},
 
 	"qemu:commandline":  {LeftOut, "arguments of QEMU are no part of a VM: find out which device or setting they added"},
 	"qemu:override":     {LeftOut, "arguments of QEMU are no part of a VM: find out which device or setting they added"},

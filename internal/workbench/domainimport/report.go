@@ -138,6 +138,16 @@ func wholeNotes(doc *imported.Document, reading *imported.Reading) (notes []stri
 	return notes
 }
 
+// omittedNotes returns a note about the devices and features that Kiln's own guests have and the guest does not get. Settings of single devices are left out.
+func omittedNotes(entries []string) []string {
+	named := slices.DeleteFunc(slices.Clone(entries), func(entry string) bool { return record.IsDeviceSetting(entry) })
+	if len(named) == 0 {
+		return nil
+	}
+	return []string{"the guest does not get what Kiln gives to each guest and the domain lacks: " + strings.Join(named, ", ") +
+		". An administrator who removes an entry from spec.hardware.omittedDefaults of the GuestHardware gives it to the guest at its next boot"}
+}
+
 // worse returns the worse of two verdicts.
 func worse(a, b record.Verdict) record.Verdict {
 	return record.Judge([]record.Change{{Verdict: a}, {Verdict: b}})
@@ -185,7 +195,8 @@ var partsOf = map[string][]record.Part{
 	"uuid": {record.PartUUID}, "genid": {record.PartGenerationID}, "memory": {record.PartMemory}, "vcpu": {record.PartVCPUs},
 	"sysinfo":  {record.PartSMBIOS, record.PartFirmwareFiles, record.PartSerial},
 	"os":       {record.PartPlatform, record.PartMachine, record.PartBoot, record.PartFirmware},
-	"features": {record.PartFeatures}, "cpu": {record.PartTopology, record.PartCPU, record.PartNUMA}, "clock": {record.PartClock, record.PartTSC},
+	"features": {record.PartFeatures}, "pm": {record.PartFeatures},
+	"cpu": {record.PartTopology, record.PartCPU, record.PartNUMA}, "clock": {record.PartClock, record.PartTSC},
 	"launchSecurity": {record.PartLaunchSecurity},
 }
 
@@ -258,6 +269,9 @@ func (r *reporter) reportDevice(child *imported.Element, index int) Element {
 	path := fmt.Sprintf("devices/%s[%d]", child.Name, index)
 	out := Element{Path: path, Outcome: Kept, Verdict: record.Compatible, Details: r.notes[path]}
 	if reason, known := hostDevices[child.Name]; known {
+		if child.Name == "console" && len(out.Details) > 0 { // it is not the serial port
+			reason, out.Details = leftOut(out.Details[0]), nil
+		}
 		out.Outcome, out.Details, out.Verdict = reason.outcome, append(out.Details, reason.text), reason.verdict()
 		out.Host = settingsOf(child)
 		return out
@@ -354,8 +368,8 @@ func settingsOf(given *imported.Element) (all []string) {
 	return all
 }
 
-// withoutSecret hides the value of a setting that may be a secret: the password of a display, which 'virsh dumpxml --security-info' prints, and strings for the
-// first boot of a guest in the DMI table.
+// withoutSecret hides the value of a setting that may be a secret: the password of a display, which 'virsh dumpxml --security-info' prints, and strings for
+// the first boot of a guest in the DMI table.
 func withoutSecret(setting imported.Setting) imported.Setting {
 	if strings.HasSuffix(setting.Path, "@passwd") || strings.HasPrefix(setting.Path, "oemStrings/") || strings.HasPrefix(setting.Path, "entry") {
 		setting.Value = "(hidden)"

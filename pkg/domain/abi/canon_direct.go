@@ -38,6 +38,7 @@ func writeSeen(out []byte, dom *libvirtxml.Domain) []byte {
 	out = writeFeatures(out, dom.Features)
 	out = writeCPU(out, dom.CPU)
 	out = writeClock(out, dom.Clock)
+	out = writePart(out, "PM:", projectPM(dom.PM))
 	if dom.Devices != nil {
 		out = append(writeDevices(append(out, "Devices:"...), dom.Devices), ' ')
 	}

@@ -87,7 +87,7 @@ var platform = []platformPart{
 	{record.PartNUMA, func(d *libvirtxml.Domain) []any { return []any{numaOf(d)} }, shortValues(numaText)},
 	{record.PartSMBIOS, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "smbios")} }, noValues},
 	{record.PartFirmwareFiles, func(d *libvirtxml.Domain) []any { return []any{sysinfoOf(d, "fwcfg")} }, noValues},
-	{record.PartFeatures, func(d *libvirtxml.Domain) []any { return []any{d.Features} }, noValues},
+	{record.PartFeatures, func(d *libvirtxml.Domain) []any { return []any{d.Features, d.PM} }, noValues},
 	{record.PartClock, func(d *libvirtxml.Domain) []any { return []any{d.Clock} }, noValues},
 	{record.PartLaunchSecurity, func(d *libvirtxml.Domain) []any { return []any{d.LaunchSecurity} }, noValues},
 	{record.PartMemoryDevices, func(d *libvirtxml.Domain) []any {

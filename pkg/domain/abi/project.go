@@ -8,8 +8,8 @@ import (
 )
 
 // Project returns the part of a domain that the guest sees. It leaves out what the backend may set (sources, host devices, tuning, paths), and what libvirt
-// adds without an effect in the guest (check and match of the CPU, copies of consoles, graphics). Aliases stay, because they name devices. The result shares no
-// list of devices with the given domain.
+// adds without an effect in the guest (check and match of the CPU, copies of consoles, graphics). Aliases stay, because they name devices. The result shares
+// no list of devices with the given domain.
 //
 // It follows libvirt's ABI check (virDomainDefCheckABIStability), which runs before a changed definition of a running domain is accepted.
 func Project(dom *libvirtxml.Domain) *libvirtxml.Domain {
@@ -33,6 +33,7 @@ func projectPlatform(dom *libvirtxml.Domain) *libvirtxml.Domain {
 		Features:       dom.Features,
 		CPU:            projectCPU(dom.CPU),
 		Clock:          dom.Clock,
+		PM:             projectPM(dom.PM),
 		LaunchSecurity: projectSecurity(dom.LaunchSecurity),
 	}
 }
@@ -42,6 +43,7 @@ func samePlatform(a, b *libvirtxml.Domain) bool {
 	return a.UUID == b.UUID && sameText(a.GenID, b.GenID) && sameText(a.MaximumMemory, b.MaximumMemory) && sameParts(a.Memory, b.Memory, projectMemory) &&
 		sameParts(a.VCPU, b.VCPU, projectVCPU) && sameSeen(a.VCPUs, b.VCPUs, projectVCPUs) && sameSysInfo(projectSysInfo(a.SysInfo), projectSysInfo(b.SysInfo)) &&
 		sameOS(a.OS, b.OS) && sameText(a.Features, b.Features) && sameSeen(a.CPU, b.CPU, projectCPU) && sameText(a.Clock, b.Clock) &&
+		sameSeen(a.PM, b.PM, projectPM) &&
 		sameSeen(a.LaunchSecurity, b.LaunchSecurity, projectSecurity)
 }
 
@@ -184,6 +186,20 @@ func projectCPU(c *libvirtxml.DomainCPU) *libvirtxml.DomainCPU {
 		}
 	}
 	return out
+}
+
+// projectPM keeps the sleep states that the firmware does not offer. It offers both by default.
+func projectPM(p *libvirtxml.DomainPM) *libvirtxml.DomainPM {
+	if p == nil {
+		return nil
+	}
+	unlessOffered := func(state *libvirtxml.DomainPMPolicy) *libvirtxml.DomainPMPolicy {
+		if state == nil || state.Enabled != "no" {
+			return nil
+		}
+		return state
+	}
+	return attr.UnlessEmpty(libvirtxml.DomainPM{SuspendToMem: unlessOffered(p.SuspendToMem), SuspendToDisk: unlessOffered(p.SuspendToDisk)})
 }
 
 // projectSecurity drops the C-bit's position and the reduced address bits, which the host's processor has, and the path of the quoting service.

@@ -69,6 +69,8 @@ type addressPlanner struct {
 	// drives are the numbers of controllers that the disks need, in the order of hardware.DiskBuses; usbBuses and serials those that other devices need.
 	drives            []uint
 	usbBuses, serials uint
+	// usbPort is the highest port of a USB device.
+	usbPort uint
 	// nodes maps the host's NUMA nodes to the guest's that mirror them.
 	nodes map[int]uint
 }
@@ -213,11 +215,22 @@ func (p *addressPlanner) assignUSBAddresses() {
 	for i, d := range devices {
 		at := address.USBAt(numbers[i])
 		*d.Address = &libvirtxml.DomainAddress{USB: &libvirtxml.DomainAddressUSB{Bus: &at.Bus, Port: strconv.FormatUint(uint64(at.Port), 10)}}
-		p.usbBuses = max(p.usbBuses, at.Bus+1)
+		p.usbBuses, p.usbPort = max(p.usbBuses, at.Bus+1), max(p.usbPort, at.Port)
 	}
-	if p.arch.usb == usbAlways {
+	if p.keepsUSB() {
 		p.usbBuses = max(p.usbBuses, 1)
 	}
+}
+
+// keepsUSB reports whether the guest has a USB controller without a device that needs it.
+func (p *addressPlanner) keepsUSB() bool {
+	switch p.arch.usb {
+	case usbAlways:
+		return !record.Omits(p.Frozen, record.OmittedUSB)
+	case usbOnDemand:
+		return record.Omits(p.Frozen, record.OmittedUSBOnDemand) && p.recordedAddress(record.OmittedUSB).PCI != ""
+	}
+	return false
 }
 
 // assignChannelPorts assigns a port of a virtio-serial controller to each channel.
@@ -232,5 +245,8 @@ func (p *addressPlanner) assignChannelPorts() {
 		at := address.SerialAt(numbers[i])
 		*d.Address = &libvirtxml.DomainAddress{VirtioSerial: &libvirtxml.DomainAddressVirtioSerial{Controller: &at.Controller, Bus: &at.Bus, Port: &at.Port}}
 		p.serials = max(p.serials, at.Controller+1)
+	}
+	if p.serials == 0 && !record.Omits(p.Frozen, record.OmittedVirtioSerial) { // the record omits the channel of the guest agent
+		p.serials = 1
 	}
 }

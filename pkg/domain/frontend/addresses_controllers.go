@@ -6,6 +6,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/hardware"
+	"github.com/kilnvm/kiln/pkg/record"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -19,8 +20,10 @@ func (p *addressPlanner) addControllers() {
 		p.newController("usb", 0, "none")
 	}
 	for i := range p.usbBuses {
-		ports := uint(address.USBPorts)
-		p.newController("usb", i, p.usbModel()).USB = &libvirtxml.DomainControllerUSB{Port: &ports}
+		ports, c := uint(address.USBPorts), p.newController("usb", i, p.usbModel())
+		if p.usbPort > defaultUSBPorts || !record.Omits(p.Frozen, record.OmittedUSBPorts) {
+			c.USB = &libvirtxml.DomainControllerUSB{Port: &ports}
+		}
 	}
 	p.addDriveControllers(false)
 	// KubeVirt writes the virtio-serial controller with a serial console only. It is always written here, because the guest agent's channel is on
@@ -39,7 +42,7 @@ func (p *addressPlanner) addControllers() {
 }
 
 // addDriveControllers adds the controllers of disks that are on the root bus, or the others. A bus that takes disks while the guest runs has a controller from
-// the first boot unless disableHotplug is set. A controller of the chipset is always there: libvirt lists it in every domain.
+// the first boot unless disableHotplug is set or the record omits it. A controller of the chipset is always there: libvirt lists it in every domain.
 func (p *addressPlanner) addDriveControllers(onRootBus bool) {
 	for i, bus := range hardware.DiskBuses {
 		c := bus.Controller
@@ -47,7 +50,8 @@ func (p *addressPlanner) addDriveControllers(onRootBus bool) {
 			continue
 		}
 		count := p.drives[i]
-		if count == 0 && (bus.Hotplug && !p.dev.DisableHotplug || c.Chipset == p.arch.alias) {
+		plugged := bus.Hotplug && !p.dev.DisableHotplug && !record.Omits(p.Frozen, record.ControllerKey(string(bus.Name), 0))
+		if count == 0 && (plugged || c.Chipset == p.arch.alias) {
 			count = 1
 		}
 		for index := range count {
@@ -118,6 +122,9 @@ func (p *addressPlanner) pciRequest(d *abi.Device) (address.Device, bool) {
 		return p.controllerPlace(out, d)
 	case "video":
 		out.Where, out.Preferred = address.OnRootBus, videoAddress
+		if at, err := address.ParsePCI(p.recordedAddress(out.Key).PCI); err == nil && at.Bus > 0 && d.Model == "virtio" { // another program made the machine
+			out.Where, out.Preferred = address.BehindPort, nil
+		}
 		return out, d.Model != "ramfb" // ramfb is memory and not a PCI device
 	case "sound":
 		if d.Model == "ich9" {

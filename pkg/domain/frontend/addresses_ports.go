@@ -6,6 +6,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/internal/vm"
+	"github.com/kilnvm/kiln/pkg/record"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -37,7 +38,7 @@ func (p *addressPlanner) writePorts(plan address.Plan, behind []*abi.Device) {
 		}
 		port := p.addController(libvirtxml.DomainController{Type: "pci", Model: "pcie-root-port"})
 		ports[i].setPort(port, index, at, plan.Multifunction(at))
-		if plan.Occupied[i] && !p.canUnplug(behind[i]) {
+		if plan.Occupied[i] && !p.canUnplug(behind[i]) && !record.OmitsHotplug(p.Frozen, index) {
 			port.PCI.Target.Hotplug = "off"
 		}
 	}

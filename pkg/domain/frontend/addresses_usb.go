@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/kilnvm/kiln/pkg/record"
 )
@@ -13,8 +14,14 @@ import (
 // recorded ports of devices would not fit.
 var usbModels = []string{defaultUSBModel, "nec-xhci"}
 
+// HasUSBModel reports whether a guest can have USB controllers of a model.
+func HasUSBModel(model string) bool { return slices.Contains(usbModels, model) }
+
 // defaultUSBModel is KubeVirt's model. Guests whose records have no model have it, too.
 const defaultUSBModel = "qemu-xhci"
+
+// defaultUSBPorts is the number of ports of an xHCI controller whose ports nobody set. QEMU: hw/usb/hcd-xhci-pci.c and hcd-xhci-nec.c.
+const defaultUSBPorts = 4
 
 // usbModel returns the recorded model if the guest had a USB controller, else the model of the defaults.
 func (p *addressPlanner) usbModel() string {

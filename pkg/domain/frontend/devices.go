@@ -82,7 +82,10 @@ func (g *guest) renderBalloon() *libvirtxml.DomainMemBalloon {
 	if !ptr.Deref(g.dev.AutoattachMemBalloon, true) {
 		return &libvirtxml.DomainMemBalloon{Model: "none"}
 	}
-	out := &libvirtxml.DomainMemBalloon{Model: g.virtioModel(), FreePageReporting: attr.OnOff(g.reportsFreePages()), Alias: abi.Alias("balloon")}
+	out := &libvirtxml.DomainMemBalloon{Model: g.virtioModel(), Alias: abi.Alias("balloon")}
+	if !record.Omits(g.Frozen, record.OmittedFreePageReporting) {
+		out.FreePageReporting = attr.OnOff(g.reportsFreePages())
+	}
 	if g.deflatesOnOOM() {
 		out.AutoDeflate = "on" // libvirt does not store 'off', the default
 	}
@@ -199,7 +202,9 @@ func (g *guest) renderRedirDevs() []libvirtxml.DomainRedirDev {
 	}
 	var out []libvirtxml.DomainRedirDev
 	for i := range v1.UsbClientPassthroughMaxNumberOf {
-		out = append(out, libvirtxml.DomainRedirDev{Source: unbound, Bus: "usb", Alias: abi.Alias("usbredir-" + strconv.Itoa(i))})
+		if name := "usbredir-" + strconv.Itoa(i); !record.Omits(g.Frozen, record.Key("redirdev", name)) {
+			out = append(out, libvirtxml.DomainRedirDev{Source: unbound, Bus: "usb", Alias: abi.Alias(name)})
+		}
 	}
 	return out
 }

@@ -2,6 +2,8 @@ package frontend
 
 import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
+	"github.com/kilnvm/kiln/pkg/internal/vm"
+	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
@@ -44,7 +46,10 @@ func (g *guest) renderConsoles() []libvirtxml.DomainConsole {
 
 // renderChannels returns the port of the guest agent, which every VMI has, as in KubeVirt, and the port of downwardMetrics if the spec has it.
 func (g *guest) renderChannels() []libvirtxml.DomainChannel {
-	out := []libvirtxml.DomainChannel{newChannel(guestAgentPort, abi.GuestAgent)}
+	var out []libvirtxml.DomainChannel
+	if !record.Omits(g.Frozen, record.OmittedGuestAgent) || vm.NeedsGuestAgent(g.spec) {
+		out = append(out, newChannel(guestAgentPort, abi.GuestAgent))
+	}
 	if g.dev.DownwardMetrics != nil {
 		out = append(out, newChannel(downwardMetricsPort, downwardMetricsAlias))
 	}

@@ -2,6 +2,7 @@ package frontend
 
 import (
 	"github.com/kilnvm/kiln/pkg/domain/internal/attr"
+	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
@@ -17,7 +18,7 @@ func (g *guest) renderFeatures() *libvirtxml.DomainFeatureList {
 	if g.arch.gic != "" {
 		out.GIC = &libvirtxml.DomainFeatureGIC{Version: g.arch.gic}
 	}
-	if g.spec.Architecture == "amd64" {
+	if g.spec.Architecture == "amd64" && !record.Omits(g.Frozen, record.OmittedVMPort) {
 		// QEMU has VMware's backdoor port by default, by which some guests take the hypervisor for VMware.
 		out.VMPort = &libvirtxml.DomainFeatureState{State: "off"}
 	}
@@ -45,6 +46,20 @@ func (g *guest) renderFeatures() *libvirtxml.DomainFeatureList {
 		return nil // libvirt drops an empty list
 	}
 	return out
+}
+
+// renderSleepStates withholds the sleep states that the record omits. KubeVirt's guests have QEMU's default, which is both. libvirt: "Power Management".
+func (g *guest) renderSleepStates() *libvirtxml.DomainPM {
+	if g.spec.Architecture != "amd64" { // other boards have no such states
+		return nil
+	}
+	omitted := func(entry string) *libvirtxml.DomainPMPolicy {
+		if !record.Omits(g.Frozen, entry) {
+			return nil
+		}
+		return &libvirtxml.DomainPMPolicy{Enabled: "no"}
+	}
+	return attr.UnlessEmpty(libvirtxml.DomainPM{SuspendToMem: omitted(record.OmittedSuspendToMemory), SuspendToDisk: omitted(record.OmittedSuspendToDisk)})
 }
 
 // isEnabled returns the state of a feature that is set, whose field is names below path. Stage 1 has written enabled, so its absence is an error.

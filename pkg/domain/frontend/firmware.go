@@ -7,6 +7,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/internal/attr"
+	"github.com/kilnvm/kiln/pkg/identity"
 	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
@@ -49,7 +50,7 @@ func (g *guest) renderGenID() *libvirtxml.DomainGenID {
 
 func (g *guest) renderOS() *libvirtxml.DomainOS {
 	out := &libvirtxml.DomainOS{Type: g.osType(), ACPI: g.acpiTables()}
-	if g.arch.smbios {
+	if g.hasSystemStrings() {
 		out.SMBios = &libvirtxml.DomainSMBios{Mode: "sysinfo"}
 	}
 	if f := g.spec.Domain.Firmware; f != nil && f.KernelBoot != nil {
@@ -152,7 +153,7 @@ func (g *guest) acpiTables() *libvirtxml.DomainACPI {
 
 // renderSysInfo returns the DMI strings and Ignition's file. KubeVirt passes the file by <qemu:commandline>, which libvirt does not check.
 func (g *guest) renderSysInfo() (out []libvirtxml.DomainSysInfo) {
-	if g.arch.smbios {
+	if g.hasSystemStrings() {
 		out = append(out, libvirtxml.DomainSysInfo{SMBIOS: g.dmiStrings()})
 	}
 	if g.VMI.Annotations[v1.IgnitionAnnotation] == "" {
@@ -165,6 +166,15 @@ func (g *guest) renderSysInfo() (out []libvirtxml.DomainSysInfo) {
 	// Only the file's name is guest hardware. The content stays out of the record, because it may hold a password.
 	entry := libvirtxml.DomainSysInfoEntry{Name: abi.Ignition}
 	return append(out, libvirtxml.DomainSysInfo{FWCfg: &libvirtxml.DomainSysInfoFWCfg{Entry: []libvirtxml.DomainSysInfoEntry{entry}}})
+}
+
+// hasSystemStrings reports whether strings of the DMI table are written. Without them QEMU writes the UUID and its own strings. The record can omit them unless
+// the owner or the record has one. Trap: the controller writes a serial into each VMI, which is no wish of the owner.
+func (g *guest) hasSystemStrings() bool {
+	if !g.arch.smbios || !record.Omits(g.Frozen, record.OmittedSMBIOS) {
+		return g.arch.smbios
+	}
+	return g.spec.Domain.Chassis != nil || len(g.Frozen.SMBIOS) > 0 || g.Frozen.Serial != "" || !identity.HasDerivedSerial(g.VMI)
 }
 
 // dmiStrings returns the DMI strings. Strings that no field of the API governs are recorded at the first boot. KubeVirt reads them from the cluster's

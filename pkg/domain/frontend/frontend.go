@@ -85,6 +85,7 @@ func Render(in Input) (*libvirtxml.Domain, field.ErrorList) {
 		Features:       g.renderFeatures(),
 		CPU:            g.renderCPU(),
 		Clock:          g.renderClock(),
+		PM:             g.renderSleepStates(),
 		OnPoweroff:     "destroy",
 		OnReboot:       g.onReboot(),
 		OnCrash:        "destroy",

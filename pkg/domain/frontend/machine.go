@@ -97,6 +97,8 @@ type Board struct {
 	// Videos, Panics and Sounds are models of devices. Watchdog is the only model, empty without one.
 	Videos, Panics, Sounds []string
 	Watchdog               string
+	// Serial is the target of the serial port.
+	Serial *libvirtxml.DomainSerialTarget
 	// TPM and USB report whether guests can have such devices.
 	TPM, USB bool
 }
@@ -107,7 +109,9 @@ func BoardOf(architecture string) Board {
 	if p == nil {
 		return Board{}
 	}
-	return Board{Machine: p.alias, Family: p.family, Videos: p.videos, Panics: p.panics, Sounds: p.sounds, Watchdog: p.watchdog,
+	serial, zero := p.serial, uint(0)
+	serial.Port = &zero
+	return Board{Serial: &serial, Machine: p.alias, Family: p.family, Videos: p.videos, Panics: p.panics, Sounds: p.sounds, Watchdog: p.watchdog,
 		TPM: p.tpm != "", USB: p.usb != usbNever}
 }
 

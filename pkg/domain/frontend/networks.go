@@ -6,6 +6,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/domain/internal/attr"
 	"github.com/kilnvm/kiln/pkg/hardware"
+	"github.com/kilnvm/kiln/pkg/record"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/utils/ptr"
 	v1 "kubevirt.io/api/core/v1"
@@ -98,9 +99,10 @@ func (g *guest) macAddress(n *v1.Interface, path *field.Path) *libvirtxml.Domain
 }
 
 // renderROM switches the boot ROM off if nothing boots from the card, as KubeVirt does: each ROM costs seconds of firmware time. With encrypted memory it is
-// always off.
+// always off, whatever the record says.
 func (g *guest) renderROM(n *v1.Interface) *libvirtxml.DomainROM {
-	if g.arch.rom && (n.BootOrder == nil || g.hasEncryptedMemory()) {
+	off := n.BootOrder == nil && !record.OmitsROM(g.Frozen, n.Name)
+	if g.arch.rom && (off || g.hasEncryptedMemory()) {
 		return &libvirtxml.DomainROM{Enabled: "no"}
 	}
 	return nil

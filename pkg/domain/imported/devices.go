@@ -20,7 +20,8 @@ func (r *reader) readDevices() {
 	r.readPanics()
 	r.readFilesystems()
 	r.readHostDevices()
-	r.readCharacterDevices()
+	r.readConsoles()
+	r.readChannels()
 	if balloon := r.dom.Devices.MemBalloon; balloon != nil && balloon.Model == "none" {
 		r.devices.AutoattachMemBalloon = ptr.To(false)
 	}
@@ -203,13 +204,30 @@ func (r *reader) readHostDevices() {
 	}
 }
 
-// readCharacterDevices reads whether there is a serial console. The channel of the guest agent is in each guest.
-func (r *reader) readCharacterDevices() {
-	serials := r.dom.Devices.Serials
-	r.devices.AutoattachSerialConsole = ptr.To(len(serials) > 0)
-	if len(serials) > 0 {
-		serials[0].Alias = abi.Alias("serial0")
+// readConsoles reads whether there is a serial port. libvirt makes one of the first console if there is no other, and on s390x it is only a console there.
+// Other consoles of types sclp, sclplm and virtio are devices of their own.
+func (r *reader) readConsoles() {
+	devices := r.dom.Devices
+	for i := range devices.Consoles {
+		kind := ""
+		if target := devices.Consoles[i].Target; target != nil {
+			kind = target.Type
+		}
+		switch {
+		case len(devices.Serials) == 0 && (kind == "" || kind == "serial" || kind == "sclp"):
+			devices.Serials = []libvirtxml.DomainSerial{{Source: devices.Consoles[i].Source, Target: r.board.Serial}}
+		case kind != "" && kind != "serial":
+			r.leaveOut("console", i, "a VM has one serial port, and no other console")
+		}
 	}
+	r.devices.AutoattachSerialConsole = ptr.To(len(devices.Serials) > 0)
+	if len(devices.Serials) > 0 {
+		devices.Serials[0].Alias = abi.Alias("serial0")
+	}
+}
+
+// readChannels reads the channels. The channel of the guest agent is in each guest.
+func (r *reader) readChannels() {
 	for i := range r.dom.Devices.Channels {
 		given := &r.dom.Devices.Channels[i]
 		if given.Target != nil && given.Target.VirtIO != nil && given.Target.VirtIO.Name == "org.qemu.guest_agent.0" {
