@@ -137,7 +137,7 @@ func (u *upgrade) now(name string) (is state) {
 	is.Domain = volatile.ReplaceAllString(strings.ReplaceAll(cpuElement.ReplaceAllString(xml, ""), is.uid, "UID"), "")
 	is.CPU = u.expandedCPU(xml)
 	// The earlier Kiln's definition does not have these: see grows.
-	is.Record.BootDisk, is.Record.CPU, is.Record.SchemaVersion = "", nil, 0
+	is.Record.BootDisk, is.Record.Firmware, is.Record.CPU, is.Record.SchemaVersion = "", "", nil, 0
 	is.Record.Digest = "" // it covers the CPU, which only this tree asks for by its features
 	return is
 }
