@@ -17,7 +17,9 @@ import (
 type shop struct {
 	space
 	dir, host string
-	env       []string
+	// stopRegistry has the registry answer no more.
+	stopRegistry func()
+	env          []string
 }
 
 // newShop does not run at the same time as other tests: launchers of theirs would take its VMs.
@@ -25,7 +27,7 @@ func newShop(t *testing.T) shop {
 	t.Helper()
 	s := newSpaceOn(t, shared)
 	server := registry.Start(t, nil)
-	h := shop{space: s, dir: t.TempDir(), host: server.Host}
+	h := shop{space: s, dir: t.TempDir(), host: server.Host, stopRegistry: server.Stop}
 	settings := t.TempDir() // the folder of the walk contains only the keys
 	h.writeKeys()
 	raw, err := os.ReadFile(s.on.Kubeconfig)

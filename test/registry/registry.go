@@ -26,6 +26,8 @@ type Server struct {
 	Host string
 	// Authority is the file with the certificate of its authority, in PEM.
 	Authority string
+	// Stop has nobody answer any more. It may be called again.
+	Stop func()
 }
 
 // Start serves a registry until the test ends. before puts a handler before it; nil puts none.
@@ -41,7 +43,7 @@ func Start(t testing.TB, before func(http.Handler) http.Handler) Server {
 	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return Server{strings.TrimPrefix(server.URL, "https://"), file}
+	return Server{strings.TrimPrefix(server.URL, "https://"), file, server.Close}
 }
 
 // Serve serves a registry without TLS, at all of the listeners, until the test ends.

@@ -29,8 +29,8 @@ func Command(s *cmdutil.Session) *cobra.Command {
 			"'oci://registry.example.org/catalogs/general:1.0.0'. Registries are reached with docker's credentials.",
 	}
 	cmd.AddCommand(catalogCopyCommand(s), catalogDiffCommand(s), catalogInspectCommand(s), catalogInstallCommand(s), catalogLintCommand(s),
-		catalogPullCommand(s), catalogPushCommand(s), catalogSignCommand(s), catalogSiteCommand(s), catalogUninstallCommand(s), catalogUsageCommand(s),
-		catalogVerifyCommand(s))
+		catalogPullCommand(s), catalogPushCommand(s), catalogSignCommand(s), catalogSiteCommand(s), catalogStatusCommand(s), catalogUninstallCommand(s),
+		catalogUsageCommand(s), catalogVerifyCommand(s))
 	cmdutil.RefuseUnknown(cmd)
 	return cmd
 }

@@ -41,6 +41,24 @@ func (v Version) Predecessor(tags []string) (best Version, found bool) {
 	return best, found
 }
 
+// Newest returns the highest version among tags, and whether there is one. Pre-releases count only if there is no release: nobody gets one unasked.
+func Newest(tags []string) (best Version, found bool) {
+	for _, tag := range tags {
+		v, err := ParseVersion(tag)
+		if err != nil {
+			continue
+		}
+		release, bestIsRelease := v.parsed.PreRelease() == "", found && best.parsed.PreRelease() == ""
+		if !found || release && !bestIsRelease || release == bestIsRelease && best.parsed.LessThan(v.parsed) {
+			best, found = v, true
+		}
+	}
+	return best, found
+}
+
+// NewerThan reports whether a version is higher than another one.
+func (v Version) NewerThan(other Version) bool { return other.parsed.LessThan(v.parsed) }
+
 // ChangedInstancetypes returns the names of the instancetypes that both catalogs have with different specs.
 func ChangedInstancetypes(before, after catalog.Index) (names []string) {
 	specs := map[catalog.Key]string{}
