@@ -3,15 +3,14 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"slices"
+	"os"
 	"strings"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
-	"github.com/kilnvm/kiln/internal/cli/cmdutil/table"
+	"github.com/kilnvm/kiln/internal/cli/importreport"
 	"github.com/kilnvm/kiln/internal/workbench/domainimport"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/domain/imported"
-	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -24,6 +23,8 @@ type importRun struct{ cmdutil.Inputs }
 type importFlags struct {
 	domainimport.Options
 	maps, sizes []string
+	// report is the file of the HTML page; empty for none.
+	report string
 }
 
 // importCommand returns 'import'.
@@ -37,7 +38,7 @@ func importCommand(s *cmdutil.Session) *cobra.Command {
 			"keeps its UUID, MACs, models and the addresses of its devices. The report names each element of the domain: what is kept,\n" +
 			"what takes the place of something of the host, and what the guest will miss. The VM is halted: fill its claims first.\n\n" +
 			"With -f, another program has made the VM, such as virt-v2v or Forklift: only the GuestHardware of that VM is printed.",
-		Example: "  virsh dumpxml web | kubectl kiln import - > web.yaml\n" +
+		Example: "  virsh dumpxml web | kubectl kiln import - --report web.html > web.yaml\n" +
 			"  kubectl kiln import web.xml --map network=br0=vlan7 --size vda=20Gi -n shop\n" +
 			"  kubectl kiln import web.xml -f forklift-vm.yaml --runtime kubevirt | kubectl create -f -",
 		Args: cobra.ExactArgs(1),
@@ -49,6 +50,7 @@ func importCommand(s *cmdutil.Session) *cobra.Command {
 		"what takes the place of something of the host: network=SOURCE=NAD, network=SOURCE=pod, or claim=DISK=PVC; may be repeated")
 	flags.StringArrayVar(&f.sizes, "size", nil, "size of the claim of a disk that is to be made: DISK=QUANTITY, such as vda=20Gi; may be repeated")
 	flags.StringVar(&f.StorageClass, "storage-class", "", "StorageClass of the claims; default: the default of the cluster")
+	flags.StringVar(&f.report, "report", "", "also write the report as an HTML page for the owner of the VM into this file, which must not exist")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.parse(); err != nil {
 			return err
@@ -62,9 +64,16 @@ func importCommand(s *cmdutil.Session) *cobra.Command {
 		if err != nil {
 			return o.PrintRefusal(err)
 		}
+		if f.report != "" {
+			if err := importreport.WritePage(f.report, made.Report); err != nil {
+				return err
+			}
+		}
 		return o.printImport(made)
 	}
-	o.AddInputs(cmd)
+	flags.StringSliceVarP(&o.Files.Names, "filename", "f", nil,
+		"file or directory with the VM that another program made of the domain, and with objects to which it refers")
+	o.AddContext(cmd)
 	o.AddOutput(cmd, "yaml", "yaml", "json", "table")
 	o.Answers(cmd, "Import", domainimport.Answer{})
 	return cmd
@@ -98,8 +107,11 @@ func (o *importRun) makeImport(cmd *cobra.Command, doc *imported.Document, made 
 	return domainimport.MakeRecord(cmd.Context(), &o.Bench, doc, found[0])
 }
 
-// parse reads --map and --size.
+// parse reads --map and --size, and checks --report before anything is made.
 func (f *importFlags) parse() error {
+	if _, err := os.Lstat(f.report); f.report != "" && err == nil {
+		return importreport.FileExists(f.report)
+	}
 	f.Networks, f.Claims, f.Sizes = map[string]string{}, map[string]string{}, map[string]resource.Quantity{}
 	for _, text := range f.maps {
 		kind, rest, _ := strings.Cut(text, "=")
@@ -157,7 +169,7 @@ func (o *importRun) printImport(made *domainimport.Import) error {
 		answer, err := made.Answer()
 		return errors.Join(err, o.Print(answer))
 	case "table":
-		return o.printReport(made.Report)
+		return importreport.Print(&o.Printer, made.Report)
 	}
 	objects, err := made.Objects()
 	if err != nil {
@@ -171,57 +183,5 @@ func (o *importRun) printImport(made *domainimport.Import) error {
 	out := o.Out
 	o.Out = cmdutil.Wrapped(o.ErrOut)
 	defer func() { o.Out = out }()
-	return o.printReport(made.Report)
-}
-
-// printReport prints a row for each element that is not kept as it was, and how the claims are filled.
-func (o *importRun) printReport(report domainimport.Report) error {
-	var rows [][]string
-	counts := map[domainimport.Outcome]int{}
-	ports := 0
-	for _, e := range report.Elements {
-		counts[e.Outcome]++
-		switch {
-		case e.Outcome == domainimport.Kept || e.Outcome == domainimport.Recorded:
-		case e.Outcome == domainimport.Added && strings.HasPrefix(e.Device, "controller.pci."):
-			ports++
-		default:
-			rows = append(rows, []string{e.Path, string(e.Outcome), string(e.Verdict), orDash(detailsOf(e))})
-		}
-	}
-	if ports > 0 {
-		details := cmdutil.Counted(ports, "PCI controller") + " for more devices"
-		rows = append(rows, []string{"controller.pci.*", string(domainimport.Added), string(record.NeedsRestart), details})
-	}
-	if err := table.Print(&o.Printer, table.Columns("ELEMENT", "OUTCOME", "FOR THE GUEST", "DETAILS"), rows); err != nil {
-		return err
-	}
-	say := func(format string, args ...any) {
-		fmt.Fprintln(o.Out, cmdutil.Printable(fmt.Sprintf(format, args...)))
-	}
-	say("")
-	for _, note := range report.Notes {
-		say("%s", note)
-	}
-	for _, step := range report.Steps {
-		say("%s", step)
-	}
-	say("%s of domain '%s': %d kept by the VM, %d by the record, %d mapped, %d left to the cluster, %d changed, %d left out; %d added",
-		cmdutil.Counted(len(report.Elements)-counts[domainimport.Added], "element"), report.Domain, counts[domainimport.Kept], counts[domainimport.Recorded],
-		counts[domainimport.Mapped], counts[domainimport.HostOnly], counts[domainimport.Changed], counts[domainimport.LeftOut], counts[domainimport.Added])
-	if report.Verdict == record.Compatible {
-		say("the guest sees no difference")
-	} else {
-		say("for the guest: %s", report.Verdict)
-	}
-	return nil
-}
-
-// detailsOf returns what is different of an element.
-func detailsOf(e domainimport.Element) string {
-	details := e.Details
-	if len(e.Host) > 0 {
-		details = append(slices.Clone(details), "not kept: "+strings.Join(e.Host, ", "))
-	}
-	return strings.Join(details, "; ")
+	return importreport.Print(&o.Printer, made.Report)
 }

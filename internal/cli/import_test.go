@@ -110,6 +110,26 @@ func TestImportOutputs(t *testing.T) {
 	}
 }
 
+// TestImportReport: --report writes a page beside the objects, and refuses a file that exists before it makes anything.
+func TestImportReport(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "old.html")
+	got := call(t, foreignDomain, "import", "-", "--size", "vda=5Gi", "--report", file)
+	page, err := os.ReadFile(file)
+	if got.err != nil || err != nil || !strings.Contains(got.out, "kind: VirtualMachine") {
+		t.Fatalf("%v %v\n%s%s", got.err, err, got.out, got.errOut)
+	}
+	for _, want := range []string{"<title>Import of old</title>", "virtctl image-upload pvc old-vda", "52:54:00:11:22:33", "devices/interface[0]"} {
+		if !strings.Contains(string(page), want) {
+			t.Errorf("the page has no '%s':\n%s", want, page)
+		}
+	}
+	again := call(t, foreignDomain, "import", "-", "--report", file)
+	if cmdutil.ExitStatus(again.err) != 2 || again.out != "" || !strings.Contains(again.err.Error(), "exists already") {
+		t.Errorf("the second page: %v\n%s", again.err, again.out)
+	}
+}
+
 // TestImportRefuses: what is not a domain of QEMU, and flags that cannot be read, are faults. A file with the name of a domain is not written.
 func TestImportRefuses(t *testing.T) {
 	t.Parallel()

@@ -1,11 +1,7 @@
 package domainimport
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
-	"github.com/kilnvm/kiln/pkg/domain/imported"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -48,29 +44,3 @@ func (i *Import) Objects() (objects []*unstructured.Unstructured, err error) {
 	}
 	return objects, nil
 }
-
-// stepsOf says how the claims are filled, and which networks must be there, in the order of the domain.
-func stepsOf(i *Import, sources []imported.Source) (steps []string) {
-	made := map[string]bool{}
-	for _, claim := range i.Claims {
-		made[claim.Name] = true
-	}
-	for _, source := range sources {
-		kind, _, _ := strings.Cut(source.Device, ".")
-		switch {
-		case source.Claim == "" && kind == "interface" && strings.HasPrefix(source.To, "NetworkAttachmentDefinition"):
-			steps = append(steps, fmt.Sprintf("%s must exist in the namespace of the VM: it takes the place of '%s'", source.To, source.From))
-		case source.Claim == "":
-		case kind == "filesystem":
-			steps = append(steps, fmt.Sprintf("make claim '%s' and copy the files of %s into it", source.Claim, quoteWord(source.From)))
-		case made[source.Claim]:
-			steps = append(steps, "fill the claim: virtctl image-upload pvc "+source.Claim+" --no-create --image-path="+quoteWord(source.From))
-		default:
-			steps = append(steps, "make and fill the claim: virtctl image-upload pvc "+source.Claim+" --size=SIZE --image-path="+quoteWord(source.From))
-		}
-	}
-	return steps
-}
-
-// quoteWord quotes a text for a shell. Tenants may have chosen the paths of images.
-func quoteWord(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

@@ -91,7 +91,7 @@ func makeOnce(ctx context.Context, bench *workbench.Bench, doc *imported.Documen
 		done.Hardware.Namespace = o.Namespace
 	}
 	done.Claims = makeClaims(reading, o)
-	done.Report.Steps = stepsOf(done, reading.Sources)
+	done.Report.Steps = stepsOf(done, reading.Sources, secretSteps(doc.Root), o)
 	return done, nil
 }
 
@@ -102,7 +102,11 @@ func MakeRecord(ctx context.Context, bench *workbench.Bench, doc *imported.Docum
 	if err != nil {
 		return nil, err
 	}
-	return adoptDomain(ctx, bench, doc, reading, guest)
+	done, err := adoptDomain(ctx, bench, doc, reading, guest)
+	if err == nil && done.Hardware != nil {
+		done.Report.Steps = []Step{{Text: "create the GuestHardware as an administrator before the VM starts for the first time"}}
+	}
+	return done, err
 }
 
 // adoptDomain records the hardware of a domain for a reviewed VM, and compares the domain with its next boot.

@@ -118,8 +118,9 @@ func TestMake(t *testing.T) {
 	if made.Report.Verdict != record.NeedsRestart {
 		t.Errorf("the verdict is '%s'", made.Report.Verdict)
 	}
-	want := []string{"fill the claim: virtctl image-upload pvc archive-vda --no-create --image-path='/images/archive.img'"}
-	if diff := gocmp.Diff(want, made.Report.Steps); diff != "" {
+	want := []string{"fill the claim: virtctl image-upload pvc archive-vda -n shop --no-create --image-path='/images/archive.img'",
+		"start the VM: virtctl start archive -n shop"}
+	if diff := gocmp.Diff(want, stepTexts(made.Report)[1:]); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 }
@@ -142,6 +143,14 @@ func TestOmittedNote(t *testing.T) {
 			t.Errorf("%s: added %t, noted %t: %q, %q", runtime, added, noted, made.Report.Notes, made.Hardware.Spec.Hardware.OmittedDefaults)
 		}
 	}
+}
+
+// stepTexts returns the steps as one line each.
+func stepTexts(report Report) (texts []string) {
+	for _, step := range report.Steps {
+		texts = append(texts, step.String())
+	}
+	return texts
 }
 
 func elementOf(t *testing.T, report Report, path string) Element {
@@ -261,6 +270,45 @@ func TestSecretsAreHidden(t *testing.T) {
 	}
 	if strings.Contains(string(written), "s3cret") || !strings.Contains(string(written), "passwd='(hidden)'") {
 		t.Errorf("the answer:\n%s", written)
+	}
+}
+
+// TestFacts: the report describes the machine without words of its XML.
+func TestFacts(t *testing.T) {
+	want := []Fact{{"name", "archive"}, {"title", "Files"}, {"UUID", "c64a0d5e-5d0c-4a39-9f4e-8b0f5d3a1b22"}, {"machine", "pc-q35-7.2, x86_64"},
+		{"firmware", "BIOS"}, {"CPUs", "2, Westmere"}, {"memory", "2Gi"}, {"disk vda", "virtio, /images/archive.img, raw"},
+		{"network card", "virtio, 52:54:00:11:22:33, network default"}, {"video adapter", "vga"}}
+	if diff := gocmp.Diff(want, makeOf(t, archive, Options{}).Report.Machine); diff != "" {
+		t.Errorf("the machine (-want +got):\n%s", diff)
+	}
+}
+
+// TestSecretsOfDisks: the steps name the secrets without which nobody can read an image, and how images that are no files are copied.
+func TestSecretsOfDisks(t *testing.T) {
+	const more = `<disk type='file' device='disk'><source file='/images/luks.img'><encryption format='luks'>
+<secret type='passphrase' uuid='8f1c2d3e-0a4b-4c5d-8e6f-7a8b9c0d1e2f'/></encryption></source><target dev='vdb' bus='virtio'/></disk>
+<disk type='network' device='disk'><source protocol='rbd' name='pool/web'><host name='ceph.example'/><auth username='kiln'>
+<secret type='ceph' usage='ceph web'/></auth></source><target dev='vdc' bus='virtio'/></disk>
+<disk type='file' device='disk'><target dev='vdd' bus='virtio'/></disk>`
+	made := makeOf(t, strings.Replace(archive, "<smartcard", more+"<smartcard", 1), Options{})
+	got := strings.Join(stepTexts(made.Report), "\n")
+	for _, want := range []string{
+		"the image of disk 'vdb' is encrypted with libvirt's secret '8f1c2d3e-0a4b-4c5d-8e6f-7a8b9c0d1e2f'",
+		"the host reads disk 'vdc' with libvirt's secret 'ceph web'",
+		"a copy of 'rbd://ceph.example/pool/web' in a file, which 'qemu-img convert' makes: virtctl image-upload pvc archive-vdc --size=SIZE --image-path=FILE",
+		"make claim 'archive-vdd': the drive has no image",
+	} {
+		if strings.Count(got, want) != 1 {
+			t.Errorf("the steps do not say '%s':\n%s", want, got)
+		}
+	}
+}
+
+// TestWithoutDevices: a domain need not have devices.
+func TestWithoutDevices(t *testing.T) {
+	made := makeOf(t, "<domain type='kvm'><name>bare</name><memory>1048576</memory><os><type arch='x86_64' machine='q35'>hvm</type></os></domain>", Options{})
+	if len(made.Report.Elements) < 3 || len(made.Report.Machine) < 4 {
+		t.Errorf("the report has %+v", made.Report)
 	}
 }
 

@@ -41,12 +41,14 @@ type Report struct {
 	VM     string `json:"vm"`
 	// Verdict is the worst verdict of the elements.
 	Verdict record.Verdict `json:"verdict"`
+	// Machine describes the domain.
+	Machine []Fact `json:"machine"`
 	// Elements are in the order of the domain, followed by what the guest finds in addition.
 	Elements []Element `json:"elements"`
 	// Sources are what the VM needs of the cluster.
 	Sources []imported.Source `json:"sources"`
-	// Steps are what must be done before the VM can start.
-	Steps []string `json:"steps,omitempty"`
+	// Steps are what must be done before the VM can start, in their order.
+	Steps []Step `json:"steps,omitempty"`
 	// Notes are about the whole domain.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -109,7 +111,7 @@ func makeReport(doc *imported.Document, reading *imported.Reading, adopted rende
 		key := cmp.Or(note.Device, note.Element)
 		r.notes[key] = append(r.notes[key], note.Text)
 	}
-	report := Report{Domain: doc.Domain.Name, Sources: reading.Sources}
+	report := Report{Domain: doc.Domain.Name, Machine: factsOf(doc, reading.Domain), Sources: reading.Sources}
 	for _, child := range doc.Root.Children {
 		if child.Name == "devices" {
 			report.Elements = append(report.Elements, r.reportDevices(child)...)
@@ -350,7 +352,8 @@ func (r *reporter) hostSettings(given, seen, next *imported.Element) (left []str
 	ofGuest, ofNext := settingSet(seen), settingSet(next)
 	for _, setting := range given.Settings() {
 		isName := slices.ContainsFunc(unimportant, func(prefix string) bool { return strings.HasPrefix(setting.Path, prefix) })
-		if !ofGuest[setting] && !ofNext[setting] && !isName && setting.Path != "" {
+		alike := imported.Setting{Path: setting.Path, Value: setting.Value + "-non-transitional"} // a modern guest of q35 finds the same device
+		if !ofGuest[setting] && !ofNext[setting] && !ofNext[alike] && !isName && setting.Path != "" {
 			left = append(left, withoutSecret(setting).String())
 		}
 	}
