@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
+	"github.com/kilnvm/kiln/internal/cli/cmdutil/catalogsource"
 	"github.com/kilnvm/kiln/internal/cli/importreport"
+	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/internal/workbench/domainimport"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/domain/imported"
@@ -17,7 +21,10 @@ import (
 )
 
 // importRun is a run of 'import'.
-type importRun struct{ cmdutil.Inputs }
+type importRun struct {
+	cmdutil.Inputs
+	catalogsource.Reader
+}
 
 // importFlags are the flags of one call. maps and sizes are as the user wrote them.
 type importFlags struct {
@@ -30,14 +37,14 @@ type importFlags struct {
 // importCommand returns 'import'.
 // The exit status is 1 if admission refuses the VM, 2 if the domain cannot be read, and 0 otherwise, whatever the guest loses: the report says it.
 func importCommand(s *cmdutil.Session) *cobra.Command {
-	o := &importRun{cmdutil.NewInputs(s)}
+	o := &importRun{cmdutil.NewInputs(s), catalogsource.New(s)}
 	cmd := &cobra.Command{
 		Use:   "import XML|-",
 		Short: "Make a VM of a libvirt domain, and keep its hardware",
 		Long: "Make a VirtualMachine of the XML of a libvirt domain of any program, such as virt-install, and the GuestHardware with which it\n" +
 			"keeps its UUID, MACs, models and the addresses of its devices. The report names each element of the domain: what is kept,\n" +
-			"what takes the place of something of the host, and what the guest will miss. The VM is halted: fill its claims first.\n\n" +
-			"With -f, another program has made the VM, such as virt-v2v or Forklift: only the GuestHardware of that VM is printed.",
+			"what takes the place of something of the host, and what the guest will miss. The VM is halted: fill its claims first. With -f,\n" +
+			"another program has made the VM, such as virt-v2v or Forklift: only the GuestHardware of that VM is printed.",
 		Example: "  virsh dumpxml web | kubectl kiln import - --report web.html > web.yaml\n" +
 			"  kubectl kiln import web.xml --map network=br0=vlan7 --size vda=20Gi -n shop\n" +
 			"  kubectl kiln import web.xml -f forklift-vm.yaml --runtime kubevirt | kubectl create -f -",
@@ -60,6 +67,9 @@ func importCommand(s *cmdutil.Session) *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if args[0] == "-" && slices.Contains(slices.Concat(o.Files.Names, o.Files.Catalog), "-") {
+			return errors.New("the XML and another file are '-': only one of them can be the standard input")
+		}
 		made, err := o.makeImport(cmd, doc, f.Options)
 		if err != nil {
 			return o.PrintRefusal(err)
@@ -73,7 +83,10 @@ func importCommand(s *cmdutil.Session) *cobra.Command {
 	}
 	flags.StringSliceVarP(&o.Files.Names, "filename", "f", nil,
 		"file or directory with the VM that another program made of the domain, and with objects to which it refers")
-	o.AddContext(cmd)
+	flags.StringSliceVar(&o.Files.Catalog, "catalog", nil, "give the VM the instancetype and the preference with which it boots the same hardware; "+
+		catalogsource.Usage+". With -f: file or directory with further instancetypes, preferences, presets and profiles")
+	o.AddConfig(cmd)
+	o.AddRegistry(cmd)
 	o.AddOutput(cmd, "yaml", "yaml", "json", "table")
 	o.Answers(cmd, "Import", domainimport.Answer{})
 	return cmd
@@ -82,10 +95,10 @@ func importCommand(s *cmdutil.Session) *cobra.Command {
 // makeImport makes a VM of the domain or, with -f, only the record of the VM that another program made of it.
 func (o *importRun) makeImport(cmd *cobra.Command, doc *imported.Document, made domainimport.Options) (*domainimport.Import, error) {
 	if !o.Files.Named() {
-		if len(o.Files.Catalog) > 0 {
-			return nil, errors.New("--catalog is for the VM of -f: a VM that is made has explicit CPU and memory")
-		}
 		o.Bench.Quiet = true
+		if err := o.readCatalog(cmd.Context(), &made); err != nil {
+			return nil, err
+		}
 		return domainimport.Make(cmd.Context(), &o.Bench, doc, made)
 	}
 	for _, flag := range []string{"name", "map", "size", "storage-class"} {
@@ -105,6 +118,30 @@ func (o *importRun) makeImport(cmd *cobra.Command, doc *imported.Document, made 
 		return nil, fmt.Errorf("-f must have one VM or VMI for the domain, not %d", len(found))
 	}
 	return domainimport.MakeRecord(cmd.Context(), &o.Bench, doc, found[0])
+}
+
+// readCatalog reads the catalog from which the instancetype and the preference of the VM are chosen; none without --catalog.
+func (o *importRun) readCatalog(ctx context.Context, made *domainimport.Options) error {
+	switch len(o.Files.Catalog) {
+	case 0:
+		return nil
+	case 1:
+	default:
+		return fmt.Errorf("--catalog names %d catalogs: a VM can use one", len(o.Files.Catalog))
+	}
+	read, err := o.ReadCatalog(ctx, o.Files.Catalog[0])
+	if err != nil {
+		return fmt.Errorf("--catalog: %w", err)
+	}
+	for _, refused := range read.Refused {
+		o.Warn(fmt.Sprintf("%s:%d: left out: %s", refused.File, refused.Line, refused.Message))
+	}
+	if len(read.Objects) == 0 {
+		return fmt.Errorf("--catalog: no instancetype and no preference in %s", read.Source)
+	}
+	made.Catalog = &read
+	made.RefusedByRuntime, err = catalogs.RefusedByRuntime(ctx, &o.Bench, read)
+	return err
 }
 
 // parse reads --map and --size, and checks --report before anything is made.

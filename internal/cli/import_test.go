@@ -130,6 +130,40 @@ func TestImportReport(t *testing.T) {
 	}
 }
 
+// TestImportWithCatalog: the VM has the instancetype of a folder, of the cluster or of a registry, and boots as it would without.
+func TestImportWithCatalog(t *testing.T) {
+	without := call(t, foreignDomain, "import", "-")
+	folder := folderOf(t, smallInstancetype, linuxPreference)
+	cluster := new(apiServer).serve(t, smallInstancetype, linuxPreference)
+	repository, flag := newRegistry(t)
+	if _, errOut, err := called(t, "catalog", "push", folder, repository+":1.0.0", flag); err != nil {
+		t.Fatal(err, errOut)
+	}
+	for _, source := range [][]string{{folder}, append([]string{"cluster"}, cluster...), {repository + ":1.0.0", flag}} {
+		got := call(t, foreignDomain, append([]string{"import", "-", "--catalog"}, source...)...)
+		for _, want := range []string{"instancetype:\n    kind: VirtualMachineClusterInstancetype\n    name: small\n"} {
+			if got.err != nil || !strings.Contains(got.out, want) {
+				t.Errorf("%q: %v\n%s%s", source, got.err, got.out, got.errOut)
+			}
+		}
+		if !strings.Contains(got.errOut, "VirtualMachineClusterInstancetype 'small' is used") || !strings.Contains(got.errOut, "no preference was chosen") {
+			t.Errorf("the report does not say what was chosen:\n%s", got.errOut)
+		}
+		var texts []string
+		for _, manifest := range []string{without.out, got.out} {
+			_, file := write(t, manifest)
+			rendered := call(t, "", "render", "-f", file, "--catalog", folder)
+			if rendered.err != nil {
+				t.Fatal(rendered.err, rendered.errOut)
+			}
+			texts = append(texts, rendered.out)
+		}
+		if diff := cmp.Diff(texts[0], texts[1]); diff != "" {
+			t.Errorf("%q: what boots (-without +with the catalog):\n%s", source, diff)
+		}
+	}
+}
+
 // TestImportRefuses: what is not a domain of QEMU, and flags that cannot be read, are faults. A file with the name of a domain is not written.
 func TestImportRefuses(t *testing.T) {
 	t.Parallel()
@@ -140,7 +174,10 @@ func TestImportRefuses(t *testing.T) {
 		"must be network=":         {"import", "-", "--map", "bridge=br0=x"},
 		"is no name of":            {"import", "-", "--map", "network=br0=Not_A_Name"},
 		"must be DISK=":            {"import", "-", "--size", "vda=many"},
-		"is for the VM of -f":      {"import", "-", "--catalog", fileOf(t, plain)},
+		"names 2 catalogs":         {"import", "-", "--catalog", "a,b"},
+		"only one of them":         {"import", "-", "--catalog", "-"},
+		"only one of them can":     {"import", "-", "-f", "-"},
+		"no instancetype and no":   {"import", "-", "--catalog", fileOf(t, plain)},
 		"no argument":              {"import"},
 		"is for a VM that is made": {"import", "-", "-f", fileOf(t, plain), "--name", "x"},
 		"must have one VM or VMI":  {"import", "-", "-f", fileOf(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")},

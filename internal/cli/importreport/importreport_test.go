@@ -27,7 +27,8 @@ func hostile() domainimport.Report {
 	kept.Outcome, kept.Verdict = domainimport.Kept, record.Compatible
 	return domainimport.Report{Domain: attack, VM: attack, Verdict: record.Breaks, Machine: []domainimport.Fact{{Name: attack, Value: attack}},
 		Elements: []domainimport.Element{element, kept}, Sources: []imported.Source{{Device: attack, From: attack, Format: attack, To: attack, Claim: attack}},
-		Steps: []domainimport.Step{{Text: attack, Command: attack}}, Notes: []string{attack}}
+		Steps: []domainimport.Step{{Text: attack, Command: attack}}, Notes: []string{attack},
+		Choices: []domainimport.Choice{{Kind: attack, Name: attack, Details: []string{attack}}}}
 }
 
 // TestPageOfHostileDomain parses the page as a browser does: no text of the domain becomes an element, an attribute or a control character, and no text changes
@@ -77,8 +78,10 @@ func TestPageOfHostileDomain(t *testing.T) {
 
 // TestPageSections: the page sorts the elements by what they mean for its reader, and names all of them at its end.
 func TestPageSections(t *testing.T) {
-	report := domainimport.Report{Domain: "old", VM: "web", Verdict: record.Breaks, Machine: []domainimport.Fact{{Name: "memory", Value: "2Gi"}},
-		Steps: []domainimport.Step{{Text: "start the VM", Command: "virtctl start web"}},
+	report := domainimport.Report{Domain: "old", VM: "web", Verdict: record.Breaks,
+		Choices: []domainimport.Choice{{Kind: "I", Name: "small", Used: true}, {Kind: "P", Name: "linux", Details: []string{"a reason"}}},
+		Machine: []domainimport.Fact{{Name: "memory", Value: "2Gi"}},
+		Steps:   []domainimport.Step{{Text: "start the VM", Command: "virtctl start web"}},
 		Elements: []domainimport.Element{
 			{Path: "uuid", Outcome: domainimport.Kept, Verdict: record.Compatible},
 			{Path: "devices/video[0]", Outcome: domainimport.Recorded, Verdict: record.Compatible},
@@ -94,6 +97,7 @@ func TestPageSections(t *testing.T) {
 		"For the guest: breaks the guest&#39;s hardware": {meanings[record.Breaks][:30], "1 kept<", "1 kept by the record"},
 		"What the machine was":                           {"memory", "2Gi"},
 		"What has to be done":                            {"start the VM", "virtctl start web"},
+		"What was chosen of the catalog":                 {"I &#39;small&#39; is used<", "P &#39;linux&#39; is not used: a reason"},
 		"What the guest will notice":                     {"another board", "no such card"},
 		"What is kept":                                   {"uuid", "devices/video[0]"},
 		"What is left out, and why":                      {"no such card", "not kept: shares=&#39;2&#39;"},

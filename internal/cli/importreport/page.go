@@ -54,7 +54,7 @@ type count struct {
 // Page returns the report as one HTML page, which needs no script and no network. The texts of the domain are not trusted: the template escapes them, their
 // control characters are replaced, each is isolated from the direction of writing of others, and the Content-Security-Policy allows only the style of the page.
 func Page(report domainimport.Report) ([]byte, error) {
-	parsed, err := template.New("page").Funcs(template.FuncMap{"text": printableText, "reasons": reasonsOf, "class": classOf}).Parse(page)
+	parsed, err := template.New("page").Funcs(template.FuncMap{"text": printableText, "reasons": reasonsOf, "class": classOf, "choice": choiceText}).Parse(page)
 	if err != nil {
 		return nil, fmt.Errorf("the page's template: %w", err)
 	}

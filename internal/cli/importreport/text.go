@@ -41,6 +41,9 @@ func Print(o *cmdutil.Printer, report domainimport.Report) error {
 	for _, note := range report.Notes {
 		say("%s", note)
 	}
+	for _, choice := range report.Choices {
+		say("%s", choiceText(choice))
+	}
 	for _, step := range report.Steps {
 		say("%s", step)
 	}
@@ -53,6 +56,19 @@ func Print(o *cmdutil.Printer, report domainimport.Report) error {
 		say("for the guest: %s", report.Verdict)
 	}
 	return nil
+}
+
+// choiceText says whether the VM uses an object of the catalog, and why not.
+func choiceText(c domainimport.Choice) string {
+	used := "is used"
+	if !c.Used {
+		used = "is not used"
+	}
+	text := fmt.Sprintf("%s '%s' %s", c.Kind, c.Name, used)
+	if len(c.Details) > 0 {
+		text += ": " + strings.Join(c.Details, "; ")
+	}
+	return text
 }
 
 // countOutcomes counts the elements of each outcome.

@@ -23,11 +23,16 @@ func (c Catalog) Nearest(w Wish, now time.Time) (Offer, error) {
 	case len(offers) == 0:
 		return Offer{}, errors.New("no instancetype of the catalog has as much; 'kubectl kiln instancetypes' lists them")
 	}
+	return NearestOf(w, offers), nil
+}
+
+// NearestOf returns the offer that Nearest chooses among offers that meet the wish. There must be at least one.
+func NearestOf(w Wish, offers []Offer) Offer {
 	return slices.MinFunc(offers, func(a, b Offer) int {
 		return cmp.Or(
 			cmp.Compare(a.GPUs+a.HostDevices, b.GPUs+b.HostDevices), cmp.Compare(lifecycleRank(a), lifecycleRank(b)), cmp.Compare(len(a.Features), len(b.Features)),
 			cmp.Compare(w.relativeSize(a), w.relativeSize(b)), orderOffers(a, b))
-	}), nil
+	})
 }
 
 // lifecycleRank returns 0 for active offers and 1 for all others.

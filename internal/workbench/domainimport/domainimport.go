@@ -13,6 +13,7 @@ import (
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"github.com/kilnvm/kiln/pkg/catalog"
 	"github.com/kilnvm/kiln/pkg/domain/imported"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/render"
@@ -32,6 +33,10 @@ type Options struct {
 	Sizes map[string]resource.Quantity
 	// StorageClass of the claims; empty for the default of the cluster.
 	StorageClass string
+	// Catalog has the instancetypes and preferences that the VM may use; nil for explicit CPUs and memory. RefusedByRuntime are the reasons of
+	// catalogs.RefusedByRuntime.
+	Catalog          *catalogs.Catalog
+	RefusedByRuntime map[catalog.Key]string
 }
 
 // Import is a domain as objects of a cluster.
@@ -47,6 +52,9 @@ type Import struct {
 	Next *libvirtxml.Domain
 	// Warnings are the warnings of admission.
 	Warnings []string
+
+	// explicit is the VMI of the next boot after stage 1.
+	explicit *v1.VirtualMachineInstance
 }
 
 // Make imports a domain. If admission or the renderer refuses the VM, the error is a workbench.Refusal.
@@ -63,7 +71,10 @@ func Make(ctx context.Context, bench *workbench.Bench, doc *imported.Document, o
 	for range mostRepairs {
 		done, failed := makeOnce(ctx, bench, doc, reading, r, o)
 		var refusal *workbench.Refusal
-		if !errors.As(failed, &refusal) || !r.repair(refusal.Guest.Verdict.Errors) {
+		switch {
+		case failed == nil && o.Catalog != nil:
+			return (&chooser{bench: bench, doc: doc, reading: reading, options: o, base: done, plain: r}).choose(ctx)
+		case !errors.As(failed, &refusal) || !r.repair(refusal.Guest.Verdict.Errors):
 			return done, failed
 		}
 		err = failed
@@ -76,7 +87,7 @@ const mostRepairs = 10
 
 // makeOnce judges and renders the VM as it is now.
 func makeOnce(ctx context.Context, bench *workbench.Bench, doc *imported.Document, reading *imported.Reading, r *repairer, o Options) (*Import, error) {
-	guest, err := reviewVM(ctx, bench, r.judged.DeepCopy())
+	guest, err := reviewVM(ctx, bench, r.judged.DeepCopy(), o.Catalog)
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +147,8 @@ func adoptDomain(ctx context.Context, bench *workbench.Bench, doc *imported.Docu
 		return nil, err
 	}
 	report.VM = guest.GetName()
-	done := &Import{Report: report, Next: full.Documents.Domain, Warnings: append(guest.Verdict.Warnings, notes.Warnings...)}
+	done := &Import{Report: report, Next: full.Documents.Domain, Warnings: append(guest.Verdict.Warnings, notes.Warnings...),
+		explicit: guest.Guest.Explicit}
 	if !underKubeVirt {
 		done.Report.Notes = append(done.Report.Notes, omittedNotes(adopted.Record.OmittedDefaults)...)
 		done.Hardware = render.GuestHardware(guest.Guest.Explicit, adopted.Record)
@@ -186,10 +198,16 @@ func placesOf(reading *imported.Reading) render.Places {
 	return render.SamePlaces
 }
 
-// reviewVM runs stage 1 on the VM. It returns a Refusal if admission rejects the VM.
-func reviewVM(ctx context.Context, bench *workbench.Bench, object *unstructured.Unstructured) (workbench.Reviewed, error) {
-	object.SetNamespace(cmp.Or(object.GetNamespace(), "default"))
-	in, err := catalogs.Catalog{}.ReviewInputs(object)
+// defaultNamespace is the namespace in which a VM without one is judged.
+const defaultNamespace = "default"
+
+// reviewVM runs stage 1 on the VM, which may refer to objects of a catalog; nil for none. It returns a Refusal if admission rejects the VM.
+func reviewVM(ctx context.Context, bench *workbench.Bench, object *unstructured.Unstructured, catalog *catalogs.Catalog) (workbench.Reviewed, error) {
+	object.SetNamespace(cmp.Or(object.GetNamespace(), defaultNamespace))
+	if catalog == nil {
+		catalog = &catalogs.Catalog{}
+	}
+	in, err := catalog.ReviewInputs(object)
 	if err != nil {
 		return workbench.Reviewed{}, err
 	}

@@ -382,7 +382,7 @@ func TestMakeRecord(t *testing.T) {
 	}
 	for _, runtime := range []string{"pod", "kubevirt"} {
 		bench := &workbench.Bench{Runtime: runtime}
-		reviewed, err := reviewVM(t.Context(), bench, vm.DeepCopy())
+		reviewed, err := reviewVM(t.Context(), bench, vm.DeepCopy(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -410,7 +410,7 @@ func TestMakeRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	bench := &workbench.Bench{Runtime: "kubevirt"}
-	reviewed, err := reviewVM(t.Context(), bench, &vm)
+	reviewed, err := reviewVM(t.Context(), bench, &vm, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,6 +47,8 @@ type Report struct {
 	Elements []Element `json:"elements"`
 	// Sources are what the VM needs of the cluster.
 	Sources []imported.Source `json:"sources"`
+	// Choices are the instancetypes and preferences of a catalog that were tried, in their order.
+	Choices []Choice `json:"choices,omitempty"`
 	// Steps are what must be done before the VM can start, in their order.
 	Steps []Step `json:"steps,omitempty"`
 	// Notes are about the whole domain.
