@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/cli/cmdutil/catalogsource"
@@ -16,8 +14,6 @@ import (
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/domain/imported"
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // importRun is a run of 'import'.
@@ -26,27 +22,19 @@ type importRun struct {
 	catalogsource.Reader
 }
 
-// importFlags are the flags of one call. maps and sizes are as the user wrote them.
-type importFlags struct {
-	domainimport.Options
-	maps, sizes []string
-	// report is the file of the HTML page; empty for none.
-	report string
-}
-
 // importCommand returns 'import'.
-// The exit status is 1 if admission refuses the VM, 2 if the domain cannot be read, and 0 otherwise, whatever the guest loses: the report says it.
+// The exit status is 1 if admission refuses the VM, or if --apply writes nothing because of a conflict, 2 if the domain cannot be read, and 0 otherwise,
+// whatever the guest loses: the report says it.
 func importCommand(s *cmdutil.Session) *cobra.Command {
 	o := &importRun{cmdutil.NewInputs(s), catalogsource.New(s)}
 	cmd := &cobra.Command{
 		Use:   "import XML|-",
 		Short: "Make a VM of a libvirt domain, and keep its hardware",
-		Long: "Make a VirtualMachine of the XML of a libvirt domain of any program, such as virt-install, and the GuestHardware with which it\n" +
-			"keeps its UUID, MACs, models and the addresses of its devices. The report names each element of the domain: what is kept,\n" +
-			"what takes the place of something of the host, and what the guest will miss. The VM is halted: fill its claims first. With -f,\n" +
-			"another program has made the VM, such as virt-v2v or Forklift: only the GuestHardware of that VM is printed.",
+		Long: "Make a VirtualMachine of a libvirt domain of any program, such as virt-install, and the GuestHardware with which it keeps its\n" +
+			"UUID, MACs, models and addresses. The report says what becomes of each element. The VM is halted: fill its claims first.\n" +
+			"With -f, another program has made the VM, such as virt-v2v or Forklift: only the GuestHardware of that VM is made.",
 		Example: "  virsh dumpxml web | kubectl kiln import - --report web.html > web.yaml\n" +
-			"  kubectl kiln import web.xml --map network=br0=vlan7 --size vda=20Gi -n shop\n" +
+			"  kubectl kiln import web.xml --map network=br0=vlan7 --size vda=20Gi --catalog cluster -n shop --apply\n" +
 			"  kubectl kiln import web.xml -f forklift-vm.yaml --runtime kubevirt | kubectl create -f -",
 		Args: cobra.ExactArgs(1),
 	}
@@ -57,12 +45,18 @@ func importCommand(s *cmdutil.Session) *cobra.Command {
 		"what takes the place of something of the host: network=SOURCE=NAD, network=SOURCE=pod, or claim=DISK=PVC; may be repeated")
 	flags.StringArrayVar(&f.sizes, "size", nil, "size of the claim of a disk that is to be made: DISK=QUANTITY, such as vda=20Gi; may be repeated")
 	flags.StringVar(&f.StorageClass, "storage-class", "", "StorageClass of the claims; default: the default of the cluster")
+	flags.BoolVar(&f.apply, "apply", false, "create the objects in the cluster instead of printing them, after a dry run of all of them")
 	flags.StringVar(&f.report, "report", "", "also write the report as an HTML page for the owner of the VM into this file, which must not exist")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := f.parse(); err != nil {
 			return err
 		}
-		f.Namespace = o.Cluster.NamespaceFlag()
+		f.Options.Apply, f.Namespace = f.apply, o.Cluster.NamespaceFlag()
+		if f.apply {
+			if err := o.readCluster(cmd.Context(), &f.Options); err != nil {
+				return err
+			}
+		}
 		doc, err := o.readDomain(args[0])
 		if err != nil {
 			return err
@@ -74,12 +68,18 @@ func importCommand(s *cmdutil.Session) *cobra.Command {
 		if err != nil {
 			return o.PrintRefusal(err)
 		}
+		var written []domainimport.Written
+		if f.apply {
+			if written, err = o.applyImport(cmd.Context(), made); err != nil {
+				return err
+			}
+		}
 		if f.report != "" {
 			if err := importreport.WritePage(f.report, made.Report); err != nil {
 				return err
 			}
 		}
-		return o.printImport(made)
+		return o.printImport(made, written)
 	}
 	flags.StringSliceVarP(&o.Files.Names, "filename", "f", nil,
 		"file or directory with the VM that another program made of the domain, and with objects to which it refers")
@@ -144,41 +144,6 @@ func (o *importRun) readCatalog(ctx context.Context, made *domainimport.Options)
 	return err
 }
 
-// parse reads --map and --size, and checks --report before anything is made.
-func (f *importFlags) parse() error {
-	if _, err := os.Lstat(f.report); f.report != "" && err == nil {
-		return importreport.FileExists(f.report)
-	}
-	f.Networks, f.Claims, f.Sizes = map[string]string{}, map[string]string{}, map[string]resource.Quantity{}
-	for _, text := range f.maps {
-		kind, rest, _ := strings.Cut(text, "=")
-		at := strings.LastIndexByte(rest, '=')
-		if at < 1 || at == len(rest)-1 || kind != "network" && kind != "claim" {
-			return fmt.Errorf("--map '%s': must be network=SOURCE=NAD, network=SOURCE=pod or claim=DISK=PVC", text)
-		}
-		from, to := rest[:at], rest[at+1:]
-		for part := range strings.SplitSeq(to, "/") {
-			if problems := validation.IsDNS1123Subdomain(part); len(problems) > 0 {
-				return fmt.Errorf("--map '%s': '%s' is no name of an object: %s", text, to, problems[0])
-			}
-		}
-		if kind == "network" {
-			f.Networks[from] = to
-		} else {
-			f.Claims[from] = to
-		}
-	}
-	for _, text := range f.sizes {
-		disk, value, _ := strings.Cut(text, "=")
-		size, err := resource.ParseQuantity(value)
-		if disk == "" || err != nil || size.Sign() <= 0 {
-			return fmt.Errorf("--size '%s': must be DISK=QUANTITY, such as vda=20Gi", text)
-		}
-		f.Sizes[disk] = size
-	}
-	return nil
-}
-
 // readDomain reads the XML of a domain from a file, or from the standard input if the file is '-'.
 func (o *importRun) readDomain(file string) (*imported.Document, error) {
 	var raw []byte
@@ -198,27 +163,32 @@ func (o *importRun) readDomain(file string) (*imported.Document, error) {
 	return doc, nil
 }
 
-// printImport prints the objects, and the report on standard error. With -o table it prints only the report, and with -o json both in one document.
-func (o *importRun) printImport(made *domainimport.Import) error {
+// printImport prints the objects or, after --apply, what was written, and the report on standard error. With -o table it prints the report, and with -o json
+// all in one document.
+func (o *importRun) printImport(made *domainimport.Import, written []domainimport.Written) error {
 	o.Warn(made.Warnings...)
-	switch o.Output {
-	case "json":
+	switch {
+	case o.Output == "json":
 		answer, err := made.Answer()
+		answer.Written = written
 		return errors.Join(err, o.Print(answer))
-	case "table":
-		return importreport.Print(&o.Printer, made.Report)
-	}
-	objects, err := made.Objects()
-	if err != nil {
-		return err
-	}
-	for _, object := range objects {
-		if err := o.PrintManifest(object, ""); err != nil {
+	case written != nil:
+		o.printWritten(written)
+	case o.Output == "yaml":
+		objects, err := made.Objects()
+		if err != nil {
 			return err
 		}
+		for _, object := range objects {
+			if err := o.PrintManifest(object, ""); err != nil {
+				return err
+			}
+		}
 	}
-	out := o.Out
-	o.Out = cmdutil.Wrapped(o.ErrOut)
-	defer func() { o.Out = out }()
+	if o.Output == "yaml" {
+		out := o.Out
+		o.Out = cmdutil.Wrapped(o.ErrOut)
+		defer func() { o.Out = out }()
+	}
 	return importreport.Print(&o.Printer, made.Report)
 }

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,8 @@ import (
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/record"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -161,6 +165,94 @@ func TestImportWithCatalog(t *testing.T) {
 		if diff := cmp.Diff(texts[0], texts[1]); diff != "" {
 			t.Errorf("%q: what boots (-without +with the catalog):\n%s", source, diff)
 		}
+	}
+}
+
+// writable serves an API server that accepts new objects, unless they are of a refused kind. It keeps what was stored, by kind.
+func writable(t *testing.T, refused string, forbidden []string, documents ...string) (stored map[string]map[string]any, flags []string) {
+	t.Helper()
+	stored = map[string]map[string]any{}
+	server := &apiServer{forbidden: forbidden, answer: func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodPost {
+			return false
+		}
+		var object map[string]any
+		if err := json.NewDecoder(r.Body).Decode(&object); err != nil {
+			t.Error(err)
+		}
+		kind, _ := object["kind"].(string)
+		switch {
+		case kind == refused:
+			reply(w, http.StatusForbidden, apierrors.NewForbidden(schema.GroupResource{Resource: kind}, "old", errors.New("no \x1b[2Jright")).Status())
+			return true
+		case r.URL.Query().Get("dryRun") == "":
+			stored[kind] = object
+		}
+		reply(w, http.StatusCreated, object)
+		return true
+	}}
+	return stored, server.serve(t, documents...)
+}
+
+// TestImportApply: --apply asks the cluster what runs the guests. A record for KubeVirt's guests has only what they keep. Nothing is written if one object is
+// refused.
+func TestImportApply(t *testing.T) {
+	t.Parallel()
+	const kubeVirt = "apiVersion: kubevirt.io/v1\nkind: KubeVirt\nmetadata: {name: kubevirt, namespace: kubevirt}\n"
+	const controller = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: virt-controller, namespace: kubevirt}\n"
+	for _, test := range []struct {
+		name      string
+		documents []string
+		forbidden []string
+		uuid      any
+		warning   string
+	}{
+		{"Kiln", []string{kubeVirt}, nil, "0d3f3cb0-6a52-4bd5-9f5f-2f7a4e1c9d10", ""},
+		{"KubeVirt", []string{kubeVirt, controller}, nil, nil, "KubeVirt renders this guest"},
+		{"unknown", []string{kubeVirt}, []string{"kubevirts"}, "0d3f3cb0-6a52-4bd5-9f5f-2f7a4e1c9d10", "Warning:"},
+	} {
+		stored, flags := writable(t, "", test.forbidden, test.documents...)
+		page := filepath.Join(t.TempDir(), "old.html")
+		got := call(t, foreignDomain, append([]string{"import", "-", "--apply", "--size", "vda=5Gi", "--report", page}, flags...)...)
+		want := "PersistentVolumeClaim shop/old-vda: created\nGuestHardware shop/old: created\nVirtualMachine shop/old: created\n"
+		if diff := cmp.Diff(want, got.out); diff != "" || got.err != nil || len(stored) != 3 {
+			t.Fatalf("%s: %v, stored %v (-want +got):\n%s%s", test.name, got.err, stored, diff, got.errOut)
+		}
+		hardware := stored["GuestHardware"]["spec"].(map[string]any)["hardware"].(map[string]any)
+		if hardware["uuid"] != test.uuid || hardware["machine"] != "pc-q35-7.2" || !strings.Contains(got.errOut, test.warning) {
+			t.Errorf("%s: the record has the UUID %v of machine %v\n%s", test.name, hardware["uuid"], hardware["machine"], got.errOut)
+		}
+		if strings.Contains(got.errOut, "create the objects") || !strings.Contains(got.errOut, "virtctl start old -n shop") {
+			t.Errorf("%s: the steps are\n%s", test.name, got.errOut)
+		}
+		if _, err := os.Stat(page); err != nil {
+			t.Error(err)
+		}
+	}
+	stored, flags := writable(t, "VirtualMachine", nil)
+	got := call(t, foreignDomain, append([]string{"import", "-", "--apply"}, flags...)...)
+	if cmdutil.ExitStatus(got.err) != 1 || got.out != "" || len(stored) > 0 || !strings.Contains(got.errOut, "1 conflict: nothing is written") ||
+		!strings.Contains(got.errOut, "VirtualMachine shop/old: ") || strings.Contains(got.errOut, "\x1b") {
+		t.Errorf("a refused VM: %v, stored %v\n%s%q", got.err, stored, got.out, got.errOut)
+	}
+	got = call(t, foreignDomain, append([]string{"import", "-", "--apply", "-o", "json"}, flags...)...)
+	var answer struct {
+		Kind      string
+		Conflicts []struct{ Kind, Name, Reason string }
+	}
+	if err := json.Unmarshal([]byte(got.out), &answer); err != nil || cmdutil.ExitStatus(got.err) != 1 || len(answer.Conflicts) != 1 ||
+		answer.Conflicts[0].Kind != "VirtualMachine" || answer.Conflicts[0].Reason == "" {
+		t.Errorf("%v %v %+v\n%s", got.err, err, answer, got.out)
+	}
+	stored, flags = writable(t, "", nil)
+	_, file := write(t, plain)
+	got = call(t, foreignDomain, append([]string{"import", "-", "-f", file, "--apply", "-o", "json"}, flags...)...)
+	if got.err != nil || len(stored) != 1 || stored["GuestHardware"] == nil || !strings.Contains(got.out, `"created": true`) ||
+		strings.Contains(got.out, "steps") {
+		t.Errorf("the record of a VM: %v, stored %v\n%s%s", got.err, stored, got.out, got.errOut)
+	}
+	if got := call(t, foreignDomain, "import", "-", "--apply"); cmdutil.ExitStatus(got.err) != 2 || got.out != "" {
+		t.Errorf("without a cluster: %v\n%s", got.err, got.out)
 	}
 }
 

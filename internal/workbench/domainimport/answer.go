@@ -11,6 +11,10 @@ type Answer struct {
 	Report Report `json:"report"`
 	// Objects are the claims to fill, the VM and its GuestHardware, in the order in which they are created.
 	Objects []map[string]any `json:"objects"`
+	// Written are the objects after they were created in a cluster.
+	Written []Written `json:"written,omitempty"`
+	// Conflicts are why nothing was written.
+	Conflicts []Conflict `json:"conflicts,omitempty"`
 }
 
 // Answer returns the import as one document.

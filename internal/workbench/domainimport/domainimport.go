@@ -37,6 +37,8 @@ type Options struct {
 	// catalogs.RefusedByRuntime.
 	Catalog          *catalogs.Catalog
 	RefusedByRuntime map[catalog.Key]string
+	// Apply means that Import.Apply creates the objects: the report has no step for it.
+	Apply bool
 }
 
 // Import is a domain as objects of a cluster.

@@ -22,6 +22,11 @@ func leavesOf(vmi *v1.VirtualMachineInstance) (map[string]any, error) {
 	if err := json.Unmarshal(raw, &spec); err != nil {
 		return nil, err
 	}
+	return leavesIn("spec", spec), nil
+}
+
+// leavesIn returns the fields of a node of JSON that have no fields below them, by their paths. path is the path of the node.
+func leavesIn(path string, node any) map[string]any {
 	leaves := map[string]any{}
 	var visit func(path string, node any)
 	visit = func(path string, node any) {
@@ -41,8 +46,8 @@ func leavesOf(vmi *v1.VirtualMachineInstance) (map[string]any, error) {
 			leaves[path] = node
 		}
 	}
-	visit("spec", spec)
-	return leaves, nil
+	visit(path, node)
+	return leaves
 }
 
 // differingLeaves returns the paths of the leaves that are not equal, sorted.

@@ -20,7 +20,10 @@ func (s Step) String() string { return joinWords(": ", s.Text, s.Command) }
 // stepsOf says what must be done before a made VM can start, in this order: create the objects, fill the claims, make networks, start the VM. secrets are the
 // steps of secretSteps.
 func stepsOf(i *Import, sources []imported.Source, secrets []Step, o Options) []Step {
-	steps := []Step{{Text: "create the objects as an administrator, because only administrators, backup accounts and restores may create a GuestHardware"}}
+	var steps []Step
+	if !o.Apply {
+		steps = []Step{{Text: "create the objects as an administrator, because only administrators, backup accounts and restores may create a GuestHardware"}}
+	}
 	made := map[string]bool{}
 	for _, claim := range i.Claims {
 		made[claim.Name] = true
