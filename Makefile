@@ -101,7 +101,7 @@ manifests: ## write the CRDs, the cert-manager overlay, the Helm chart and the p
 	go run ./manifests/generate
 
 golden: ## write test/corpus, test/machines, docs/reference, pictures and the rules of lint again (builds KubeVirt); read every difference before you commit it
-	GOLDEN=rewrite go test -count=1 -run '^Test(Corpus|Requests|Rules|Goldens|EveryLeafIsAccountedFor|KubeVirt|Runtimes|Reference|Page|Pictures)$$' \
+	GOLDEN=rewrite go test -count=1 -run '^Test(Corpus|Requests|Rules|Goldens|EveryLeafIsAccountedFor|KubeVirt|Runtimes|Reference|Page|Pictures|ImportExample)$$' \
 	  ./pkg/hardware ./pkg/pod ./test/corpus ./test/machines ./test/fields ./test/reference ./cmd/... ./internal/cli ./internal/workbench/catalogs
 
 fuzz: ## every fuzz target for FUZZTIME=10m each; what is found is kept below its package's testdata/fuzz

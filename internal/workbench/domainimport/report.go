@@ -295,7 +295,11 @@ func (r *reporter) reportDevice(child *imported.Element, index int) Element {
 		return out
 	case after == nil:
 		out.Outcome, out.Verdict = LeftOut, record.NeedsRestart
-		if len(out.Details) == 0 {
+		switch {
+		case len(out.Details) > 0:
+		case child.Name == "controller":
+			out.Details = []string{fmt.Sprintf("no device of the VM needs a controller of type '%s'", child.Attribute("type"))}
+		default:
 			out.Details = []string{"a VM cannot have this device"}
 		}
 		return out
