@@ -15,6 +15,8 @@ type Node struct {
 	Socket string
 	// Volumes is the folder below which it serves files.
 	Volumes string
+	// Claims is the folder with descriptions of claims; empty for none.
+	Claims string
 	// Bridge is the bridge of network 'lan', if there is one.
 	Bridge string
 	// TPMStates is the folder in which its libvirt daemon keeps the states of TPMs.
@@ -34,6 +36,9 @@ func (c *Cluster) StartLauncher(_ context.Context, n Node) (stop func() error, e
 	}
 	args := []string{"node", "--kubeconfig", kubeconfig, "--config", c.configFile(), "--node", n.Name, "--lease-namespace", c.Launchers, "--libvirt", n.Socket,
 		"--volume-root", n.Volumes, "--state", n.State, "--tpm-states", n.TPMStates, "--kvm", "never", "--labels", "machine=" + n.Name}
+	if n.Claims != "" {
+		args = append(args, "--claims", n.Claims)
+	}
 	if n.Bridge != "" {
 		args = append(args, "--bridge", "lan="+n.Bridge)
 	}
