@@ -184,7 +184,7 @@ func (c *chooser) now() time.Time {
 // Fields that the object would change get the values of the VM without it. The details of a success say which fields these are, and what else is different in
 // the VMI. After a success the next object is tried with this VM.
 func (c *chooser) try(ctx context.Context, field string, offer catalogs.Offer) (*Import, []string, error) {
-	r := &repairer{object: c.plain.object.DeepCopy(), judged: c.plain.judged.DeepCopy(), notes: slices.Clone(c.plain.notes)}
+	r := &repairer{object: c.plain.object.DeepCopy(), judged: c.plain.judged.DeepCopy(), notes: slices.Clone(c.plain.notes), left: c.plain.left}
 	r.each(func(vm *unstructured.Unstructured) {
 		spec, _ := vm.Object["spec"].(map[string]any)
 		if spec[field] = map[string]any{"kind": offer.Kind, "name": offer.Name}; field == instancetypeField {

@@ -89,6 +89,7 @@ func TestCatalog(t *testing.T) {
 		{"cores", withSystem(inCores, "http://debian.org/debian/12"), []string{"linux+", "twin: sets spec.domain.cpu.sockets"}, "", "linux", ""},
 		{"between sizes", strings.Replace(archive, "<memory unit='GiB'>2", "<memory unit='GiB'>3", 1),
 			[]string{"larger: it has 4 CPUs and 4Gi, and the domain has 2 CPUs and 3Gi"}, "", "", ""},
+		{"more devices than places", crowded(240, "virtio", 0), []string{"twin+"}, "twin", "", ""},
 		{"too large", strings.Replace(archive, "<memory unit='GiB'>2", "<memory unit='GiB'>9", 1), nil, "", "", "the catalog has none with 2 CPUs and 9Gi or more"},
 	} {
 		plain := makeOf(t, test.domain, Options{})

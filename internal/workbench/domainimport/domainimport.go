@@ -93,7 +93,7 @@ func makeOnce(ctx context.Context, bench *workbench.Bench, doc *imported.Documen
 	if err != nil {
 		return nil, err
 	}
-	done, err := adoptDomain(ctx, bench, doc, reading, guest)
+	done, err := adoptDomain(ctx, bench, doc, r.withReasons(reading), guest)
 	if err != nil {
 		return nil, err
 	}
@@ -103,8 +103,8 @@ func makeOnce(ctx context.Context, bench *workbench.Bench, doc *imported.Documen
 	if done.Hardware != nil {
 		done.Hardware.Namespace = o.Namespace
 	}
-	done.Claims = makeClaims(reading, o)
-	done.Report.Steps = stepsOf(done, reading.Sources, secretSteps(doc.Root), o)
+	done.Claims = makeClaims(done.Report.Sources, o)
+	done.Report.Steps = stepsOf(done, done.Report.Sources, secretSteps(doc.Root), o)
 	return done, nil
 }
 
@@ -124,7 +124,9 @@ func MakeRecord(ctx context.Context, bench *workbench.Bench, doc *imported.Docum
 
 // adoptDomain records the hardware of a domain for a reviewed VM, and compares the domain with its next boot.
 func adoptDomain(ctx context.Context, bench *workbench.Bench, doc *imported.Document, reading *imported.Reading, guest workbench.Reviewed) (*Import, error) {
-	reading.Sources = slices.DeleteFunc(slices.Clone(reading.Sources), func(s imported.Source) bool { return !hasDevice(guest.Guest.Explicit, s.Device) })
+	present := *reading
+	present.Sources = slices.DeleteFunc(slices.Clone(reading.Sources), func(s imported.Source) bool { return !hasDevice(guest.Guest.Explicit, s.Device) })
+	reading = &present
 	machine, notes, err := bench.Machine(ctx, guest, workbench.Placing{}, nil)
 	if err != nil {
 		return nil, err
@@ -228,8 +230,8 @@ func reviewVM(ctx context.Context, bench *workbench.Bench, object *unstructured.
 }
 
 // makeClaims returns the claims of the disks whose sizes are known.
-func makeClaims(reading *imported.Reading, o Options) (claims []*corev1.PersistentVolumeClaim) {
-	for _, source := range reading.Sources {
+func makeClaims(sources []imported.Source, o Options) (claims []*corev1.PersistentVolumeClaim) {
+	for _, source := range sources {
 		_, disk := record.SplitKey(source.Device)
 		size, known := o.Sizes[disk]
 		if source.Claim == "" || !known {
