@@ -10,6 +10,7 @@ import (
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/cli/guestcmd"
 	"github.com/kilnvm/kiln/internal/cli/kubectl"
+	"github.com/kilnvm/kiln/internal/cli/rehearsecmd"
 	"github.com/kilnvm/kiln/internal/cli/vmcmd"
 	"github.com/kilnvm/kiln/internal/version"
 	"github.com/kilnvm/kiln/internal/workbench/manifest/kustomization"
@@ -33,7 +34,7 @@ func Command(streams genericiooptions.IOStreams) *cobra.Command {
 	}
 	cluster.AddTo(root.PersistentFlags())
 	addGroup(root, "Check what boots", guestcmd.ValidateCommand(s), guestcmd.ExplainCommand(s), guestcmd.ExpandCommand(s),
-		guestcmd.RenderCommand(s), guestcmd.DiffCommand(s), auditCommand(s), catalogcmd.SchemaCommand(s))
+		guestcmd.RenderCommand(s), guestcmd.DiffCommand(s), auditCommand(s), rehearsecmd.Command(s), catalogcmd.SchemaCommand(s))
 	addGroup(root, "Catalogs, policies and new VMs", catalogcmd.Command(s), catalogcmd.InstancetypesCommand(s), catalogcmd.PreferencesCommand(s),
 		policyCommand(s), presetCommand(s), vmcmd.CreateCommand(s))
 	addGroup(root, "Pins and hardware of VMs", repinCommand(s), revisionsCommand(s), statesCommand(s), captureCommand(s), importCommand(s), cpuCommand(s))

@@ -41,15 +41,17 @@ type repinOptions struct {
 func repinCommand(s *cmdutil.Session) *cobra.Command {
 	o := &repinRun{cmdutil.NewInputs(s)}
 	cmd := &cobra.Command{
-		Use:   "repin vm/NAME ...",
+		Use:   "repin vm/NAME ... | --plan FILE",
 		Short: "Pin VMs to the current revisions of instancetype, preference, presets, profiles and configuration",
-		Long: "Pin VMs to the current revisions of their instancetype, preference, presets, profiles and the cluster's configuration, and\n" +
-			"show the changes at their next start. A VM that is not repinned keeps the revisions with which it was created. With --cpu the\n" +
-			"pins stay, and the next start records the CPU anew: the CPU of host-model on its node.",
+		Long:  "Pin VMs to the current revisions of all that they are made of, and show the changes at their next start; or follow a rehearsed plan.",
 		Example: "  kubectl kiln repin vm/web -n shop --dry-run\n" +
-			"  kubectl kiln repin vm/web --instancetype\n" +
-			"  kubectl kiln repin vm/web --cpu --dry-run",
-		Args: cobra.MinimumNArgs(1),
+			"  kubectl kiln repin --plan plan.json --only same,live --max 50 --wait 10m --stop-on-difference",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("plan") {
+				return cobra.NoArgs(cmd, args)
+			}
+			return cobra.MinimumNArgs(1)(cmd, args)
+		},
 	}
 	instancetype := cmd.Flags().Bool("instancetype", false, "pin only the instancetype")
 	preference := cmd.Flags().Bool("preference", false, "pin only the preference")
@@ -62,6 +64,7 @@ func repinCommand(s *cmdutil.Session) *cobra.Command {
 		cmd.MarkFlagsMutuallyExclusive("cpu", pin)
 	}
 	cmdutil.AddDryRun(cmd, &r.dryRun)
+	plan := addPlanFlags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		for _, pin := range []struct {
 			key    string
@@ -73,11 +76,18 @@ func repinCommand(s *cmdutil.Session) *cobra.Command {
 				r.keys = append(r.keys, pin.key)
 			}
 		}
+		if err := plan.check(cmd); err != nil {
+			return err
+		}
+		if plan.file != "" {
+			return o.followPlan(cmd.Context(), plan, bool(r.dryRun))
+		}
 		return o.List(func() error { return o.repinAll(cmd.Context(), args, r) })
 	}
 	o.AddContext(cmd)
 	o.AddOutput(cmd, "text", "text", "json", "yaml")
 	o.Answers(cmd, "Repinned", repin.Repinned{})
+	o.Answers(cmd, "RepinnedPlan", repin.Planned{})
 	return cmd
 }
 

@@ -21,22 +21,21 @@ import (
 type Reader struct {
 	// scheme has the kinds of typed objects.
 	scheme *runtime.Scheme
-	// objects are not changed after New.
-	objects map[objectKey]*unstructured.Unstructured
-}
-
-// objectKey identifies an object. The version is not part of it: a caller that reads v1beta1 finds an object that a file has as v1alpha1.
-type objectKey struct {
-	schema.GroupKind
-	client.ObjectKey
+	// objects are not changed after New. They are indexed by kind, because a review lists kinds of which there are few objects among thousands of others. The
+	// version is not part of the index: a caller that reads v1beta1 finds an object that a file has as v1alpha1.
+	objects map[schema.GroupKind]map[client.ObjectKey]*unstructured.Unstructured
 }
 
 // New returns a reader of objects. If two of them have the same kind, namespace and name, the reader has the later one. The scheme must have every kind that is
 // read as a typed object.
 func New(scheme *runtime.Scheme, objects ...*unstructured.Unstructured) Reader {
-	r := Reader{scheme: scheme, objects: map[objectKey]*unstructured.Unstructured{}}
+	r := Reader{scheme: scheme, objects: map[schema.GroupKind]map[client.ObjectKey]*unstructured.Unstructured{}}
 	for _, object := range objects {
-		r.objects[objectKey{object.GroupVersionKind().GroupKind(), client.ObjectKeyFromObject(object)}] = object
+		kind := object.GroupVersionKind().GroupKind()
+		if r.objects[kind] == nil {
+			r.objects[kind] = map[client.ObjectKey]*unstructured.Unstructured{}
+		}
+		r.objects[kind][client.ObjectKeyFromObject(object)] = object
 	}
 	return r
 }
@@ -47,7 +46,7 @@ func (r Reader) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	if err != nil {
 		return err
 	}
-	object, found := r.objects[objectKey{kind.GroupKind(), key}]
+	object, found := r.objects[kind.GroupKind()][key]
 	if !found {
 		return apierrors.NewNotFound(schema.GroupResource{Group: kind.Group, Resource: strings.ToLower(kind.Kind)}, key.Name)
 	}
@@ -68,8 +67,8 @@ func (r Reader) List(_ context.Context, list client.ObjectList, options ...clien
 		return err
 	}
 	slice := reflect.ValueOf(items).Elem()
-	for at, object := range r.objects {
-		if at.GroupKind != group || wanted.Namespace != "" && at.Namespace != wanted.Namespace {
+	for at, object := range r.objects[group] {
+		if wanted.Namespace != "" && at.Namespace != wanted.Namespace {
 			continue
 		}
 		if wanted.LabelSelector != nil && !wanted.LabelSelector.Matches(labels.Set(object.GetLabels())) {

@@ -46,8 +46,8 @@ func (m *Memo) forProfiles() *Memo {
 	return &Memo{entries: m.profiles}
 }
 
-// version identifies stored content, because an object has one content for one UID and resourceVersion. The purpose is the namespace of a live object's
-// snapshot, or the kind that a revision is read as.
+// version identifies stored content, because an object has one content for one UID and resourceVersion. The purpose is purposeDraft for a live object's
+// snapshot, the kind that a revision is read as, or empty for a profile.
 type version struct {
 	uid      types.UID
 	resource string
@@ -115,14 +115,21 @@ func (m *Memo) cachedDraft(namespace string, object metav1.Object) (revision.Dra
 	if m == nil || object.GetUID() == "" || object.GetResourceVersion() == "" {
 		return revision.Draft{}, false
 	}
-	known, ok := m.entries.Get(version{object.GetUID(), object.GetResourceVersion(), namespace})
+	known, ok := m.entries.Get(version{object.GetUID(), object.GetResourceVersion(), purposeDraft})
 	if !ok {
 		return revision.Draft{}, false
 	}
-	return known.(revision.Draft), true
+	draft := known.(revision.Draft)
+	draft.Namespace = namespace
+	return draft, true
 }
 
-// newDraft returns the snapshot of a live object for a namespace.
+// purposeDraft is the purpose of a live object's snapshot.
+const purposeDraft = "draft"
+
+// newDraft returns the snapshot of a live object for a namespace. The snapshot is taken once for all namespaces.
 func (r reader) newDraft(namespace string, object *unstructured.Unstructured) (revision.Draft, error) {
-	return memoizeVersion(r.memo, object, namespace, func() (revision.Draft, error) { return revision.NewDraft(namespace, object) })
+	draft, err := memoizeVersion(r.memo, object, purposeDraft, func() (revision.Draft, error) { return revision.NewDraft("", object) })
+	draft.Namespace = namespace
+	return draft, err
 }

@@ -82,7 +82,7 @@ func (s stageOne) judgeVM(ctx context.Context, r *Reviewed, raw []byte) error {
 		return err
 	}
 	r.missing, r.Unknown, r.Verdict, r.Policies = reviewed.Resolved.Missing, reviewed.Unknown(), reviewed.Verdict, reviewed.Policies
-	r.Inferred, r.sources = reviewed.Resolved.Inferred, reviewed.Resolved.Read
+	r.Inferred, r.sources, r.LostPins = reviewed.Resolved.Inferred, reviewed.Resolved.Read, reviewed.Resolved.LostPins
 	r.Verdict.Errors = append(embedded, r.Verdict.Errors...)
 	if r.Verdict.Allowed() {
 		r.Verdict.Warnings = append(r.Verdict.Warnings, validate.WrittenVMWarnings(raw, vm, old, reviewer.Configuration().Limits)...)

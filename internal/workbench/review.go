@@ -48,6 +48,9 @@ type Reviewed struct {
 	// Inferred has what the volumes of a VM recommend, and the objects with the labels.
 	Inferred []resolve.Inference
 
+	// LostPins are the revisions that a VM is pinned to, and that do not exist or were changed. The VM was reviewed with the current objects in their place.
+	LostPins []string
+
 	missing []resolve.Missing
 	// sources are all objects that were read to find what volumes recommend.
 	sources []resolve.Source
@@ -94,7 +97,7 @@ func (b *Bench) Review(ctx context.Context, in manifest.Inputs, old *v1.VirtualM
 		return all, fmt.Errorf("--carrier: %w", err)
 	}
 	stage := stageOne{bench: b, old: old, oldCarrier: b.oldCarrier, carriers: carriers, reviewer: review.Reviewer{
-		Resolver: resolve.Resolver{Cached: in.Reader, OfFiles: !in.OfCluster}, Configuration: func() config.Cluster { return now.Cluster },
+		Resolver: resolve.Resolver{Cached: in.Reader, OfFiles: !in.OfCluster, Memo: b.memo}, Configuration: func() config.Cluster { return now.Cluster },
 		Policies: func() ([]*policy.Policy, error) { return policies, nil }, Params: paramsOf(in), KubeVirt: virtcontroller.Completer{}, EachEffect: true,
 		Exceptions: exceptionsOf(ctx, in), Now: b.Now,
 	}}
@@ -200,7 +203,7 @@ func (s stageOne) judgeObject(ctx context.Context, r *Reviewed) error {
 		err = nil
 	}
 	r.Verdict.Warnings = append(r.Warnings, r.Verdict.Warnings...)
-	if err == nil && r.Verdict.Allowed() && r.Guest != nil {
+	if err == nil && r.Verdict.Allowed() && r.Guest != nil && !s.bench.Undocumented {
 		r.Guest.Document, err = r.patchedDocument(r.Guest.Explicit)
 	}
 	return err

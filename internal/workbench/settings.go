@@ -10,6 +10,7 @@ import (
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
 	"github.com/kilnvm/kiln/internal/kubevirt/installed"
+	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/workbench/crdschema"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/config"
@@ -33,6 +34,47 @@ func (b *Bench) forbiddenWarning(format string, err error) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf(format, err)}
+}
+
+// FixSettings reads the configuration, the FrontendProfiles, the GuestPolicies and the HostProfiles of inputs, and uses them for all later answers, also for
+// inputs of files: thousands of VMs of one dump are then reviewed one by one without reading and compiling the settings for each. It must be called before
+// anything else is asked. Then reviews are safe for concurrent use if the reader of their inputs is. The warnings name settings that the user may not
+// read, and what is unusual about the configuration.
+func (b *Bench) FixSettings(ctx context.Context, in manifest.Inputs) ([]string, error) {
+	_, warnings, err := b.Configuration(ctx, in)
+	if err != nil {
+		return warnings, err
+	}
+	read, _, err := b.kubeVirtConfiguration(ctx, in)
+	if err != nil {
+		return warnings, err
+	}
+	runs, _, err := b.kubeVirtGuests(ctx, in)
+	if err != nil {
+		return warnings, err
+	}
+	frontends, _, err := b.frontendProfiles(ctx, in)
+	if err != nil {
+		return warnings, err
+	}
+	policies, more, err := b.GuestPolicies(ctx, in)
+	if warnings = append(warnings, more...); err != nil {
+		return warnings, err
+	}
+	profiles, more, err := b.hostProfiles(ctx, in)
+	b.configuration, b.kubevirt, b.frontends, b.policies, b.profiles = &read, &runs, &frontends, &policies, &profiles
+	return append(warnings, more...), err
+}
+
+// Memoize keeps decoded objects between reviews by UID and resourceVersion, which must identify their content in all inputs.
+func (b *Bench) Memoize() { b.memo = resolve.NewMemo() }
+
+// Afresh returns a bench with the flags of b that has read no settings yet.
+func (b *Bench) Afresh() *Bench {
+	return &Bench{
+		Config: b.Config, Profiles: b.Profiles, Policies: b.Policies, Carriers: b.Carriers, User: b.User, Runtime: b.Runtime,
+		KubeVirtVersion: b.KubeVirtVersion, Strict: b.Strict, Quiet: b.Quiet, Now: b.Now, Stdin: b.Stdin,
+	}
 }
 
 // Configuration returns the configuration of the file Config; without this file, the configuration of the KubeVirt object among the inputs or in the cluster;

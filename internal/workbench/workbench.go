@@ -9,6 +9,7 @@ import (
 
 	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/clusterconfig"
+	"github.com/kilnvm/kiln/internal/resolve"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/pkg/config"
 	"github.com/kilnvm/kiln/pkg/policy"
@@ -50,6 +51,10 @@ type Bench struct {
 	PoliciesForbidden bool
 	// tried are the names of the policies in the files of Policies.
 	tried []string
+	// Undocumented leaves out the documents of guests, which only printing and text diffs need: they take a quarter of the time of a review.
+	Undocumented bool
+	// memo caches decoded objects between the reviews of a bench with fixed settings; nil for none.
+	memo *resolve.Memo
 	// unrecorded means that the hardware of earlier boots is not read.
 	unrecorded bool
 	// oldCarrier is a stored object with templates of VMs: an object is reviewed as its update; nil for a create.

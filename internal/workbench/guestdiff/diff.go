@@ -69,6 +69,15 @@ func Compare(ctx context.Context, b *workbench.Bench, before, after Side) (Diffe
 	return d, d.addTextDiffs(before, after)
 }
 
+// CompareHardware is Compare without the text diffs Spec and Domain, for thousands of guests whose diffs nobody reads. The guests need no documents.
+func CompareHardware(ctx context.Context, b *workbench.Bench, before, after Side) (Difference, error) {
+	d, err := compareSides(ctx, b, &before, &after)
+	if err == nil {
+		d.addRollout(before.Reviewed, after.Reviewed)
+	}
+	return d, err
+}
+
 // compareSides is Compare without Rollout, Spec and Domain. It fills the private fields of both sides.
 func compareSides(ctx context.Context, b *workbench.Bench, before, after *Side) (d Difference, err error) {
 	if d.Notes, err = renderSide(ctx, b, before, before.Guest.Recorded); err != nil {

@@ -31,12 +31,18 @@ type Dump struct {
 	FirstNoObject string
 
 	guests []source
+	// packed has the kinds of packedKinds.
+	packed *objects.Packed
 	files  Files
 }
 
 // ReadDump reads files as ReadNames does, but leaves out the kinds that Kiln neither judges nor reads, such as Pods. It fails if a name does not exist.
 func (f Files) ReadDump() (*Dump, error) {
-	d, at := &Dump{files: f}, &Positions{}
+	known, err := crdschema.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	d, at := &Dump{files: f, packed: objects.NewPacked(known)}, &Positions{}
 	for _, name := range f.Names {
 		paths, err := expandName(name)
 		if err != nil {
@@ -52,11 +58,8 @@ func (f Files) ReadDump() (*Dump, error) {
 			all = append(all, one.Unstructured)
 		}
 	}
-	known, err := crdschema.Scheme()
-	if err == nil {
-		d.Reader = objects.New(known, AddNamespaceLabels(all)...)
-	}
-	return d, err
+	d.Reader = objects.Layers{objects.New(known, AddNamespaceLabels(all)...), d.packed}
+	return d, nil
 }
 
 // addFile adds the objects of one file.
@@ -111,6 +114,15 @@ func (d *Dump) addItem(s source) bool {
 			if err == nil {
 				d.guests = append(d.guests, source{file: one.file, text: raw, line: one.LineInFile(""), json: true, Places: one.Places})
 			}
+		case packedKinds[one.GetKind()]:
+			one = d.files.SetNamespaces([]Object{one.asStored()})[0]
+			if one.Fault == nil {
+				one.SetManagedFields(nil)
+				one.Fault = d.packed.Add(one.Unstructured)
+			}
+			if one.Fault != nil {
+				d.Named = append(d.Named, one)
+			}
 		case keptKinds[one.GetKind()]:
 			d.Named = append(d.Named, one.asStored())
 		}
@@ -146,6 +158,9 @@ func (d *Dump) NextGuests(n int) (page []Object) {
 // guestKinds are the kinds whose objects a dump decodes late.
 var guestKinds = []string{v1.VirtualMachineGroupVersionKind.Kind, v1.VirtualMachineInstanceGroupVersionKind.Kind}
 
+// packedKinds are the kinds of which a dump has as many objects as VMs, or more. They are read and not judged, so they are kept as JSON, and are not in Named.
+var packedKinds = map[string]bool{"ControllerRevision": true, "GuestHardware": true}
+
 // keptKinds are the other kinds that are judged, or read when a VM is judged or its CPU is checked.
 var keptKinds = map[string]bool{
 	instancetype.Kinds.Namespaced: true, instancetype.Kinds.Cluster: true, instancetype.PreferenceKinds.Namespaced: true,
@@ -154,6 +169,7 @@ var keptKinds = map[string]bool{
 	"ControllerRevision": true, "Namespace": true, "Deployment": true,
 	v1alpha1.KindGuestPolicy: true, v1alpha1.KindGuestProfile: true, v1alpha1.KindClusterGuestProfile: true, v1alpha1.KindFrontendProfile: true,
 	v1alpha1.KindGuestPolicyException: true, "GuestHardware": true, "Node": true,
+	"HostProfile": true,
 }
 
 // keyKind matches the lines of a document, or of an item of a list, that name a kind.

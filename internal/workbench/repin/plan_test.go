@@ -1,0 +1,442 @@
+package repin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kilnvm/kiln/internal/objects"
+	"github.com/kilnvm/kiln/internal/pin"
+	"github.com/kilnvm/kiln/internal/resolve"
+	"github.com/kilnvm/kiln/internal/review"
+	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/internal/workbench/crdschema"
+	"github.com/kilnvm/kiln/internal/workbench/manifest"
+	"github.com/kilnvm/kiln/internal/workbench/rehearsal"
+	"github.com/kilnvm/kiln/pkg/config"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	v1 "kubevirt.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// cluster is an API server in memory, whose mutating webhook is Kiln's review. It stores VMs and the revisions that the webhook writes.
+type cluster struct {
+	client.Client
+	t       *testing.T
+	objects map[string]*unstructured.Unstructured
+	version int
+	// writes counts the writes, and fail is the number of the write that fails: before it is stored, or after it if lost is set. 0 fails none.
+	writes, fail int
+	lost         bool
+	// before is called before each write that is no dry run.
+	before func()
+	// down means that no webhook answers, and the API server takes everything.
+	down bool
+}
+
+func keyOf(kind, namespace, name string) string { return kind + " " + namespace + "/" + name }
+
+func newCluster(t *testing.T, documents ...string) *cluster {
+	t.Helper()
+	c := &cluster{t: t, objects: map[string]*unstructured.Unstructured{}}
+	for _, document := range documents {
+		c.apply(document)
+	}
+	return c
+}
+
+// apply stores an object, as 'kubectl apply' does.
+func (c *cluster) apply(document string) {
+	c.t.Helper()
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
+		c.t.Fatal(err)
+	}
+	c.store(object)
+}
+
+func (c *cluster) store(object *unstructured.Unstructured) {
+	c.version++
+	object.SetResourceVersion(fmt.Sprint(c.version))
+	c.objects[keyOf(object.GetKind(), object.GetNamespace(), object.GetName())] = object
+}
+
+// reader reads what is stored.
+func (c *cluster) reader() objects.Reader {
+	scheme, err := crdschema.Scheme()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var all []*unstructured.Unstructured
+	for _, object := range c.objects {
+		all = append(all, object.DeepCopy())
+	}
+	return objects.New(scheme, all...)
+}
+
+func (c *cluster) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	return c.reader().Get(ctx, key, into, options...)
+}
+
+func (c *cluster) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	return c.reader().List(ctx, list, options...)
+}
+
+// errDown is the error of a connection that was lost.
+var errDown = errors.New("connection refused")
+
+// Patch applies a merge patch to a VM, as an API server does: with the version of the patch, the webhook, and dry runs.
+func (c *cluster) Patch(ctx context.Context, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+	var o client.PatchOptions
+	o.ApplyOptions(options)
+	dry := slices.Contains(o.DryRun, "All")
+	if !dry {
+		if c.before != nil {
+			c.before()
+		}
+		if c.writes++; c.writes == c.fail && !c.lost {
+			return errDown
+		}
+	}
+	data, err := patch.Data(object)
+	if err != nil {
+		return err
+	}
+	var change struct {
+		Metadata struct {
+			Annotations     map[string]*string
+			ResourceVersion string
+		}
+	}
+	if err := json.Unmarshal(data, &change); err != nil || patch.Type() != types.MergePatchType {
+		c.t.Fatalf("%v: %s", err, data)
+	}
+	stored := c.objects[keyOf("VirtualMachine", object.GetNamespace(), object.GetName())]
+	resource := schema.GroupResource{Resource: "virtualmachines"}
+	switch {
+	case stored == nil:
+		return apierrors.NewNotFound(resource, object.GetName())
+	case change.Metadata.ResourceVersion != stored.GetResourceVersion():
+		return apierrors.NewConflict(resource, object.GetName(), errors.New("it was changed"))
+	}
+	next := stored.DeepCopy()
+	annotations := next.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	for key, value := range change.Metadata.Annotations {
+		if delete(annotations, key); value != nil {
+			annotations[key] = *value
+		}
+	}
+	next.SetAnnotations(annotations)
+	if !c.down {
+		if next, err = c.admit(ctx, next, stored, dry); err != nil {
+			return err
+		}
+	}
+	if !dry {
+		c.store(next)
+	}
+	if !dry && c.writes == c.fail {
+		return errDown
+	}
+	into, is := object.(*unstructured.Unstructured)
+	if !is {
+		c.t.Fatalf("a %T is patched", object)
+	}
+	into.Object = next.DeepCopy().Object
+	return nil
+}
+
+// admit runs Kiln's webhook on an update.
+func (c *cluster) admit(ctx context.Context, now, old *unstructured.Unstructured, dry bool) (*unstructured.Unstructured, error) {
+	var vm, was v1.VirtualMachine
+	for from, to := range map[*unstructured.Unstructured]*v1.VirtualMachine{now: &vm, old: &was} {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(from.Object, to); err != nil {
+			return nil, err
+		}
+	}
+	settings := config.Default()
+	reviewer := review.Reviewer{Resolver: resolve.Resolver{Cached: c.reader()}, Configuration: func() config.Cluster { return settings }}
+	reviewed, err := reviewer.PrepareVM(ctx, &vm, &was, review.Asker{Name: "somebody"})
+	if err != nil {
+		return nil, err
+	}
+	if !reviewed.Allowed() {
+		return nil, apierrors.NewInvalid(v1.VirtualMachineGroupVersionKind.GroupKind(), vm.Name, reviewed.Errors)
+	}
+	stored, drafts := reviewed.Stored()
+	next := now.DeepCopy()
+	next.SetAnnotations(stored.Annotations)
+	for _, draft := range drafts {
+		if key := keyOf("ControllerRevision", draft.Namespace, draft.Name); !dry && c.objects[key] == nil {
+			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(draft.Object())
+			if err != nil {
+				return nil, err
+			}
+			revision := &unstructured.Unstructured{Object: content}
+			revision.SetAPIVersion("apps/v1")
+			revision.SetKind("ControllerRevision")
+			c.store(revision)
+		}
+	}
+	return next, nil
+}
+
+const size = "apiVersion: instancetype.kubevirt.io/v1beta1\nkind: VirtualMachineClusterInstancetype\nmetadata: {name: medium, uid: s}\n" +
+	"spec: {cpu: {guest: 2}, memory: {guest: 2Gi}}\n"
+
+// machine returns a VM that is not pinned.
+func machine(name string) string {
+	return "apiVersion: kubevirt.io/v1\nkind: VirtualMachine\nmetadata: {name: " + name + ", namespace: shop, uid: u-" + name + "}\n" +
+		"spec: {runStrategy: Halted, instancetype: {name: medium}, template: {spec: {domain: {devices: {}}}}}\n"
+}
+
+// edit is the change that is rehearsed and then made.
+func edit(text string) string { return strings.Replace(text, "guest: 2Gi", "guest: 3Gi", 1) }
+
+// pinnedCluster returns a cluster with VMs that are pinned to the instancetype, and the plan of an edit of it.
+func pinnedCluster(t *testing.T, names ...string) (*cluster, rehearsal.Plan) {
+	t.Helper()
+	c := newCluster(t, size)
+	for _, name := range names {
+		c.apply(machine(name))
+		vm := c.vm(name)
+		if _, err := Repin(t.Context(), c, vm, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.writes = 0
+	return c, planOf(t, c, edit(size))
+}
+
+// planOf rehearses a change, and reads the plan from a file.
+func planOf(t *testing.T, c *cluster, change string) rehearsal.Plan {
+	t.Helper()
+	laid := &rehearsal.Laid{}
+	if err := laid.AddFiles("change", manifest.Files{Names: []string{"-"}, Stdin: strings.NewReader(change)}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := rehearsal.OfCluster(t.Context(), &workbench.Bench{}, c, "", rehearsal.Options{Laid: laid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "plan.json")
+	if err := r.MakePlan().Write(path); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := rehearsal.ReadPlan(path)
+	if err != nil || len(plan.Items) == 0 {
+		t.Fatalf("%v: %d items", err, len(plan.Items))
+	}
+	return plan
+}
+
+func (c *cluster) vm(name string) *unstructured.Unstructured {
+	return c.objects[keyOf("VirtualMachine", "shop", name)].DeepCopy()
+}
+
+// run follows a plan with all verdicts.
+func run(t *testing.T, c *cluster, plan rehearsal.Plan, more ...func(*PlanRun)) (Planned, error) {
+	t.Helper()
+	p := &PlanRun{Cluster: c, Bench: &workbench.Bench{}, Only: rehearsal.Repinnable, StopOnDifference: true, Poll: time.Millisecond}
+	for _, set := range more {
+		set(p)
+	}
+	return p.Run(t.Context(), plan)
+}
+
+// check reports VMs that have other pins than before or after, and revisions that are missing.
+func check(t *testing.T, why string, c *cluster, plan rehearsal.Plan) (repinned int) {
+	t.Helper()
+	for _, item := range plan.Items {
+		stored := c.objects[keyOf("VirtualMachine", item.Namespace, item.Name)]
+		if stored == nil {
+			continue
+		}
+		switch pins := pin.Read(stored); {
+		case pins.Equal(item.To):
+			repinned++
+			for _, name := range namesOf(pins) {
+				if c.objects[keyOf("ControllerRevision", item.Namespace, name)] == nil {
+					t.Errorf("%s: %s is pinned to '%s', which is missing", why, item.Name, name)
+				}
+			}
+		case !pins.Equal(item.From):
+			t.Errorf("%s: %s has pins %+v, want the earlier pins %+v or the pins of the plan %+v", why, item.Name, pins, item.From, item.To)
+		}
+	}
+	return repinned
+}
+
+// TestPlan: each VM gets the pins that were rehearsed, a second run does nothing, and --max makes waves.
+func TestPlan(t *testing.T) {
+	t.Parallel()
+	c, plan := pinnedCluster(t, "a", "b", "c")
+	if plan.Items[0].Verdict != rehearsal.Restart || plan.Items[0].From.Equal(plan.Items[0].To) {
+		t.Fatalf("%+v", plan.Items[0])
+	}
+	c.apply(edit(size))
+	dry, err := run(t, c, plan, func(p *PlanRun) { p.DryRun = true })
+	if err != nil || dry.Counts[ActionRepinned] != 3 || check(t, "dry run", c, plan) != 0 || c.writes != 0 {
+		t.Errorf("dry run: %v %+v", err, dry)
+	}
+	if none, err := run(t, c, plan, func(p *PlanRun) { p.Only = []rehearsal.Verdict{rehearsal.Same, rehearsal.Live} }); err != nil || len(none.Outcomes) != 0 {
+		t.Errorf("other verdicts: %v %+v", err, none)
+	}
+	for _, want := range []int{2, 3, 3} {
+		done, err := run(t, c, plan, func(p *PlanRun) { p.Max = 2 })
+		if got := check(t, "a wave", c, plan); err != nil || got != want || done.Left != 3-want && done.Left != 0 {
+			t.Errorf("a wave: %d repinned, want %d: %v %+v", got, want, err, done)
+		}
+	}
+	if c.writes != 3 {
+		t.Errorf("%d writes for 3 VMs", c.writes)
+	}
+}
+
+// TestPlanUnderKills: a run that dies at any write, before or after the API server has stored it, leaves each VM with the old or the planned pins, and the next
+// run completes it.
+func TestPlanUnderKills(t *testing.T) {
+	t.Parallel()
+	for _, lost := range []bool{false, true} {
+		for fail := 1; fail <= 4; fail++ {
+			c, plan := pinnedCluster(t, "a", "b", "c")
+			c.apply(edit(size))
+			c.fail, c.lost = fail, lost
+			_, err := run(t, c, plan)
+			if (err != nil) != (fail <= 3) {
+				t.Errorf("write %d, lost %t: %v", fail, lost, err)
+			}
+			if got := check(t, "killed", c, plan); fail <= 3 && got == 3 && !(lost && fail == 3) {
+				t.Errorf("write %d, lost %t: %d VMs are repinned", fail, lost, got)
+			}
+			if done, err := run(t, c, plan); err != nil || check(t, "resumed", c, plan) != 3 || done.Halted {
+				t.Errorf("write %d, lost %t: resumed: %v %+v", fail, lost, err, done)
+			}
+		}
+	}
+}
+
+// TestPlanAndOthers: what others did since the rehearsal is kept: a VM that was edited, repinned, deleted or created again gets no pins of the plan.
+func TestPlanAndOthers(t *testing.T) {
+	t.Parallel()
+	for why, change := range map[string]func(c *cluster){
+		"deleted":       func(c *cluster) { delete(c.objects, keyOf("VirtualMachine", "shop", "b")) },
+		"created again": func(c *cluster) { c.apply(strings.Replace(machine("b"), "u-b", "u-new", 1)) },
+		"edited": func(c *cluster) {
+			vm := c.vm("b")
+			if err := unstructured.SetNestedField(vm.Object, "Always", "spec", "runStrategy"); err != nil {
+				t.Error(err)
+			}
+			c.store(vm)
+		},
+		"repinned": func(c *cluster) {
+			vm := c.vm("b")
+			pins := pin.Read(vm)
+			pins.Instancetype = "medium-aaaaaaaaaaaaaaaaaaaaaaaaaa"
+			pin.Write(vm, pins)
+			c.store(vm)
+		},
+	} {
+		c, plan := pinnedCluster(t, "a", "b", "c")
+		c.apply(edit(size))
+		change(c)
+		before := c.objects[keyOf("VirtualMachine", "shop", "b")]
+		done, err := run(t, c, plan)
+		if err != nil || done.Counts[ActionRepinned] != 2 || done.Counts[ActionSkipped] != 1 {
+			t.Errorf("%s: %v %+v", why, err, done)
+		}
+		if after := c.objects[keyOf("VirtualMachine", "shop", "b")]; after != before {
+			t.Errorf("%s: the VM was written", why)
+		}
+	}
+	// Others write the status of the VM, or the VM itself, between the read and the write of this run.
+	c, plan := pinnedCluster(t, "a")
+	c.apply(edit(size))
+	times := 0
+	c.before = func() {
+		if times++; times <= 2 {
+			vm := c.vm("a")
+			vm.Object["status"] = map[string]any{"ready": times%2 == 0}
+			c.store(vm)
+		}
+	}
+	if done, err := run(t, c, plan); err != nil || done.Counts[ActionRepinned] != 1 || check(t, "conflicts", c, plan) != 1 {
+		t.Errorf("conflicts: %v %+v", err, done)
+	}
+}
+
+// TestPlanDiffers: a cluster that is not what was rehearsed gives no VM other pins: the change was not made, is another one, or is edited during the run.
+func TestPlanDiffers(t *testing.T) {
+	t.Parallel()
+	for why, later := range map[string]func(c *cluster){
+		"not made": func(*cluster) {},
+		"another":  func(c *cluster) { c.apply(strings.Replace(size, "guest: 2Gi", "guest: 5Gi", 1)) },
+		"during the run": func(c *cluster) {
+			c.apply(edit(size))
+			c.before = func() { c.apply(strings.Replace(size, "guest: 2Gi", "guest: 5Gi", 1)) }
+		},
+	} {
+		c, plan := pinnedCluster(t, "a", "b")
+		later(c)
+		done, err := run(t, c, plan)
+		if got := check(t, why, c, plan); err != nil || got != 0 {
+			t.Errorf("%s: %d VMs are repinned: %v %+v", why, got, err, done)
+		}
+		if done.Counts[ActionDiffers]+done.Counts[ActionRefused] == 0 {
+			t.Errorf("%s: %+v", why, done)
+		}
+	}
+	c, plan := pinnedCluster(t, "a")
+	c.apply(edit(size))
+	c.down = true
+	if _, err := run(t, c, plan); err == nil || !strings.Contains(err.Error(), "no webhook processed") || check(t, "no webhook", c, plan) != 0 {
+		t.Errorf("without a webhook: %v", err)
+	}
+	c.down = false
+	c.before = func() { c.down = true }
+	if _, err := run(t, c, plan); err == nil || !strings.Contains(err.Error(), "no webhook has written the revisions") {
+		t.Errorf("a webhook that dies during the run: %v", err)
+	}
+	c.down, c.before = false, nil
+	if done, err := run(t, c, plan); err != nil || check(t, "the webhook is back", c, plan) != 1 {
+		t.Errorf("the webhook is back: %v %+v", err, done)
+	}
+}
+
+// TestPlanObserves: a VM that asks for a restart although it was rehearsed to stay the same ends the run.
+func TestPlanObserves(t *testing.T) {
+	t.Parallel()
+	c, plan := pinnedCluster(t, "a", "b", "c")
+	c.apply(edit(size))
+	for i := range plan.Items {
+		plan.Items[i].Verdict = rehearsal.Same
+	}
+	c.before = func() {
+		if c.writes == 1 { // before the second write
+			vm := c.vm("a")
+			vm.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "RestartRequired", "status": "True", "message": "memory"}}}
+			c.store(vm)
+		}
+	}
+	done, err := run(t, c, plan)
+	if err != nil || !done.Halted || done.Counts[ActionDiffers] != 1 {
+		t.Fatalf("%v %+v", err, done)
+	}
+	if again, err := run(t, c, plan); err != nil || !again.Halted || len(again.Outcomes) != 1 || !strings.Contains(again.Outcomes[0].Reason, "asks for a restart") {
+		t.Errorf("a further run halts at the same VM: %v %+v", err, again)
+	}
+}
