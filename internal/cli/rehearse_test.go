@@ -26,7 +26,8 @@ func TestRehearse(t *testing.T) {
 	_, change := write(t, more)
 	got := call(t, "", "rehearse", "-f", dump, "--with", change)
 	want := []string{"2 VMs: 0 same, 0 live, 2 restart, 0 breaks, 0 refused\n", "changes: 1 changed (VirtualMachineClusterInstancetype medium)\n",
-		"\nrestart: 2 VMs, for example lab/db\n  cause: VirtualMachineClusterInstancetype medium: medium-", "  guest: the number of CPUs changes", "  namespaces: lab 1, shop 1\n",
+		"\nrestart: 2 VMs, for example lab/db\n  cause: VirtualMachineClusterInstancetype medium: medium-",
+		"  guest: the number of CPUs changes", "  namespaces: lab 1, shop 1\n",
 		"  owners: (no label) 1, books 1\n"}
 	for _, text := range want {
 		if !strings.Contains(got.out, text) {
@@ -61,7 +62,8 @@ func TestRehearseStatuses(t *testing.T) {
 	t.Parallel()
 	disk := strings.Replace(vm, "devices: {}", "devices: {disks: [{name: root, disk: {}}]}", 1)
 	disk = strings.Replace(disk, "instancetype: {name: medium}", "instancetype: {name: medium}\n  preference: {name: p}", 1)
-	const preference = "apiVersion: instancetype.kubevirt.io/v1beta1\nkind: VirtualMachineClusterPreference\nmetadata: {name: p}\nspec: {devices: {preferredDiskBus: virtio}}\n"
+	const preference = "apiVersion: instancetype.kubevirt.io/v1beta1\nkind: VirtualMachineClusterPreference\n" +
+		"metadata: {name: p}\nspec: {devices: {preferredDiskBus: virtio}}\n"
 	_, dump := write(t, size, preference, disk)
 	for _, test := range []struct {
 		why    string

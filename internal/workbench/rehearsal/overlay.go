@@ -19,8 +19,8 @@ type objectID struct {
 	client.ObjectKey
 }
 
-// overlay reads a cluster or a dump as it would be after the changes: with the changed objects in the place of the objects of their names, and without the removed
-// ones.
+// overlay reads a cluster or a dump as it would be after the changes: with the changed objects in the place of the objects of their names, and without the
+// removed ones.
 type overlay struct {
 	objects.Layers
 	scheme  *runtime.Scheme

@@ -177,7 +177,7 @@ func (p *PlanRun) tryItem(ctx context.Context, item rehearsal.PlanItem) (action,
 		return ActionSkipped, "it is another VM of this name, created since the rehearsal", nil
 	}
 	pins := pin.Read(vm)
-	if pins.Equal(item.To) {
+	if samePins(pins, item.To) {
 		missing, err := p.missingRevisions(ctx, item)
 		if err != nil {
 			return "", "", err
@@ -188,7 +188,7 @@ func (p *PlanRun) tryItem(ctx context.Context, item rehearsal.PlanItem) (action,
 			}
 			return ActionAlready, "", nil
 		}
-	} else if !pins.Equal(item.From) {
+	} else if !samePins(pins, item.From) {
 		return ActionSkipped, "its pins were changed since the rehearsal: rehearse again", nil
 	}
 	if rehearsal.ContentOfVM(vm) != item.Content {
@@ -198,14 +198,14 @@ func (p *PlanRun) tryItem(ctx context.Context, item rehearsal.PlanItem) (action,
 	if err != nil {
 		return "", "", err
 	}
-	if would := pin.Read(planned); !would.Equal(item.To) {
+	if would := pin.Read(planned); !samePins(would, item.To) {
 		return ActionDiffers, "the cluster would pin it to " + describePins(would, item.To) + ": the changes are not made as they were rehearsed", nil
 	}
 	if p.DryRun {
 		return ActionRepinned, "", nil
 	}
 	write := p.writePins
-	if pins.Equal(item.To) { // an earlier run wrote the pins while no webhook answered: only a request has the revisions written
+	if samePins(pins, item.To) { // an earlier run wrote the pins while no webhook answered: only a request has the revisions written
 		write = func(ctx context.Context, vm *unstructured.Unstructured, _ v1alpha1.Pins) (*unstructured.Unstructured, error) {
 			return Repin(ctx, p.Cluster, vm, nil)
 		}
@@ -214,7 +214,7 @@ func (p *PlanRun) tryItem(ctx context.Context, item rehearsal.PlanItem) (action,
 	if err != nil {
 		return "", "", err
 	}
-	if is := pin.Read(stored); !is.Equal(item.To) {
+	if is := pin.Read(stored); !samePins(is, item.To) {
 		return ActionDiffers, "it is pinned to " + describePins(is, item.To), nil
 	}
 	missing, err := p.missingRevisions(ctx, item)
@@ -231,9 +231,13 @@ func (p *PlanRun) readVM(ctx context.Context, item rehearsal.PlanItem) (*unstruc
 	return vm, err
 }
 
-// writePins writes the pins of a VM by name, and does not only request them: admission refuses names that are not current by now. It fails with a conflict if the VM has changed since it was read.
+// writePins writes the pins of a VM by name, and does not only request them: admission refuses names that are not current by now. It fails with a conflict
+// if the VM has changed since it was read.
 func (p *PlanRun) writePins(ctx context.Context, before *unstructured.Unstructured, pins v1alpha1.Pins) (*unstructured.Unstructured, error) {
 	after := before.DeepCopy()
+	if pins.Presets == nil { // a key that is absent keeps the presets of before
+		pins.Presets = []string{}
+	}
 	pin.Write(after, pins)
 	return after, p.Cluster.Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
@@ -249,6 +253,13 @@ func (p *PlanRun) missingRevisions(ctx context.Context, item rehearsal.PlanItem)
 		}
 	}
 	return missing, nil
+}
+
+// samePins reports whether two pins name the same revisions. Admission pins to no presets and profiles by leaving them out, and Kiln's controller then writes
+// empty lists.
+func samePins(a, b v1alpha1.Pins) bool {
+	return a.Instancetype == b.Instancetype && a.Preference == b.Preference && a.Configuration == b.Configuration && slices.Equal(a.Presets, b.Presets) &&
+		slices.Equal(a.Profiles, b.Profiles) && slices.Equal(a.Bases, b.Bases)
 }
 
 // namesOf returns the names of the revisions of pins.
@@ -311,7 +322,7 @@ func (p *PlanRun) observe(ctx context.Context, item rehearsal.PlanItem) (string,
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(read.Object, vm); err != nil {
 		return "", err
 	}
-	if rehearsal.ContentOfVM(read) != item.Content || !pin.Read(vm).Equal(item.To) {
+	if rehearsal.ContentOfVM(read) != item.Content || !samePins(pin.Read(vm), item.To) {
 		return "", nil // others have changed it since, and it boots something else
 	}
 	if item.Verdict == rehearsal.Same || item.Verdict == rehearsal.Live {
@@ -332,7 +343,7 @@ func (p *PlanRun) observeGuest(ctx context.Context, item rehearsal.PlanItem, vm 
 	if err := p.Cluster.Get(ctx, key, &vmi); err != nil {
 		return "", client.IgnoreNotFound(err)
 	}
-	if !pin.Read(&vmi).Equal(item.To) || !metav1.IsControlledBy(&vmi, vm) {
+	if !samePins(pin.Read(&vmi), item.To) || !metav1.IsControlledBy(&vmi, vm) {
 		return "", nil // it runs with the pins of before
 	}
 	if err := p.Cluster.Get(ctx, key, &hardware); err != nil {
