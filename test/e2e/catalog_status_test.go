@@ -56,7 +56,8 @@ kubectl patch vmcf stock.small --type=merge -p '{"spec":{"memory":{"guest":"256M
 	}
 	h.want("sed -i 's/128Mi/192Mi/' catalog/stock.large.yaml\nkubectl kiln catalog push catalog/ " + reference + ":1.1.0 --allow-change\n" +
 		"kubectl kiln catalog push catalog/ " + reference + ":2.0.0-rc.1\nkubectl kiln catalog install " + reference + ":1.0.0 --force")
-	status("a newer version", command, 0, "newest: 1.1.0, needs restart: 0 added, 0 removed, 1 changed", "rehearse --with "+reference+":1.1.0")
+	h.create(vm("touched", "{name: small}", "{name: stock.large}"))
+	status("a newer version", command, 0, "newest: 1.1.0, needs restart: 0 added, 0 removed, 1 changed; VMs: 1 restart.", "rehearse --with "+reference+":1.1.0")
 	status("as a document", command+" -o json | jq -r '.catalogs[0] | .catalog, .versions[0].version, .newest.version, (.drift | length)' | tr '\\n' ' '", 0,
 		"stock 1.0.0 1.1.0 0")
 	status("all catalogs", "kubectl kiln catalog status", 0, "stock 1.0.0")

@@ -1,6 +1,7 @@
 package catalogcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +13,10 @@ import (
 	"github.com/kilnvm/kiln/internal/oci"
 	"github.com/kilnvm/kiln/internal/workbench/cataloginstall"
 	"github.com/kilnvm/kiln/internal/workbench/catalogs"
+	"github.com/kilnvm/kiln/internal/workbench/rehearsal"
 	"github.com/kilnvm/kiln/pkg/catalog"
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // statusRun is a run of 'catalog status'.
@@ -21,6 +24,8 @@ type statusRun struct {
 	catalogOptions
 	// keys are files of public keys.
 	keys []string
+	// everywhere has the newest version be rehearsed for the VMs of all namespaces.
+	everywhere bool
 }
 
 // catalogStatusReport is the answer of 'catalog status'.
@@ -49,6 +54,10 @@ type newestVersion struct {
 	Version string `json:"version"`
 	// Difference is the step from the installed version, as 'catalog diff' judges it.
 	Difference catalog.Difference `json:"difference"`
+	// VMs are the VMs that the version touches, by the verdict of a rehearsal.
+	VMs map[rehearsal.Verdict]int `json:"virtualMachines"`
+
+	content catalogs.Catalog
 }
 
 // catalogStatusCommand returns 'catalog status'. The exit status is 1 if an object differs from its version, if an installation was interrupted or if a
@@ -61,12 +70,14 @@ func catalogStatusCommand(s *cmdutil.Session) *cobra.Command {
 			"in its registry. Only reads. The registry of a catalog whose objects are all in one namespace is asked only if NAME names the\n" +
 			"catalog: its owner may be a tenant.\n\n" +
 			"The exit status is 1 if an object differs from its version, an installation was interrupted or a signature is missing, and 2 if\n" +
-			"something could not be found out. A newer version does not change it. 'kubectl kiln rehearse' shows what it does to each VM.",
-		Example: "  kubectl kiln catalog status --key cosign.pub\n" +
+			"something could not be found out. A newer version does not change it. It is rehearsed for the VMs of the namespace, with -A of the\n" +
+			"cluster; 'kubectl kiln rehearse' shows each VM.",
+		Example: "  kubectl kiln catalog status -A --key cosign.pub\n" +
 			"  kubectl kiln catalog status general -o json",
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return o.showStatus(cmd.Context(), args) }
 	cmd.Flags().StringArrayVar(&o.keys, "key", nil, "file of a public key, in PEM, whose signature is looked for; may be repeated")
+	cmd.Flags().BoolVarP(&o.everywhere, "all-namespaces", "A", false, "rehearse the newest version for the VMs of all namespaces")
 	o.AddRegistry(cmd)
 	o.AddOutput(cmd, "text", "text", "json", "yaml")
 	o.Answers(cmd, "CatalogStatus", catalogStatusReport{})
@@ -100,9 +111,17 @@ func (o *statusRun) showStatus(ctx context.Context, names []string) error {
 	}
 	report := catalogStatusReport{Catalogs: []catalogStatus{}}
 	for _, one := range installed {
-		if len(names) == 0 || slices.Contains(names, one.Name) {
-			report.Catalogs = append(report.Catalogs, o.statusOf(ctx, one, state, slices.Contains(names, one.Name)))
+		named := slices.Contains(names, one.Name)
+		if len(names) > 0 && !named {
+			continue
 		}
+		status := o.statusOf(ctx, one, state, named)
+		if status.Newest != nil {
+			if err := o.rehearse(ctx, cluster, state.Namespace, status.Newest); err != nil {
+				status.Unknown = append(status.Unknown, fmt.Sprintf("what version %s does to VMs is not known: %v", status.Newest.Version, err))
+			}
+		}
+		report.Catalogs = append(report.Catalogs, status)
 	}
 	return o.printStatus(report)
 }
@@ -192,7 +211,29 @@ func (o *statusRun) newestOf(ctx context.Context, source string, has cataloginst
 	}
 	difference, warnings, err := catalogs.Compare(ctx, &o.Bench, [2]catalogs.Catalog{published, next}, time.Now())
 	o.Warn(warnings...)
-	return &newestVersion{newest.Tag, difference}, err
+	return &newestVersion{Version: newest.Tag, Difference: difference, content: next}, err
+}
+
+// rehearse counts the VMs that the newest version touches.
+func (o *statusRun) rehearse(ctx context.Context, cluster client.Reader, namespace string, newest *newestVersion) error {
+	laid := &rehearsal.Laid{}
+	if err := laid.AddCatalog(newest.Version, newest.content); err != nil {
+		return err
+	}
+	if o.everywhere {
+		namespace = ""
+	}
+	rehearsed, err := rehearsal.OfCluster(ctx, &o.Bench, cluster, namespace, rehearsal.Options{Laid: laid})
+	if err != nil {
+		return err
+	}
+	newest.VMs = map[rehearsal.Verdict]int{}
+	for _, verdict := range rehearsal.Verdicts {
+		if n := rehearsed.Touched(verdict); n > 0 {
+			newest.VMs[verdict] = n
+		}
+	}
+	return nil
 }
 
 // printStatus prints the catalogs, and returns the error for the exit status.
@@ -253,9 +294,21 @@ func (o *statusRun) printCatalogStatus(s catalogStatus) {
 		for _, c := range d.Changes {
 			counts[c.Action]++
 		}
-		say("  newest: %s, %s: %d added, %d removed, %d changed. 'kubectl kiln rehearse --with %s:%s' shows it for each VM", s.Newest.Version, d.Verdict,
-			counts[catalog.Added], counts[catalog.Removed], counts[catalog.Changed], oci.Scheme+strings.TrimPrefix(s.Source, oci.Scheme), s.Newest.Version)
+		say("  newest: %s, %s: %d added, %d removed, %d changed; %s. 'kubectl kiln rehearse --with %s:%s' shows it for each VM", s.Newest.Version, d.Verdict,
+			counts[catalog.Added], counts[catalog.Removed], counts[catalog.Changed], describeVMCounts(s.Newest.VMs),
+			oci.Scheme+strings.TrimPrefix(s.Source, oci.Scheme), s.Newest.Version)
 	}
+}
+
+// describeVMCounts returns the numbers of VMs by verdict.
+func describeVMCounts(of map[rehearsal.Verdict]int) string {
+	var parts []string
+	for _, verdict := range rehearsal.Verdicts {
+		if n := of[verdict]; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, verdict))
+		}
+	}
+	return "VMs: " + cmp.Or(strings.Join(parts, ", "), "none")
 }
 
 // driftWords say what is wrong with an object that an installation would change.

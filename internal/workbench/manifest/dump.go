@@ -62,8 +62,14 @@ func (f Files) ReadDump() (*Dump, error) {
 	return d, nil
 }
 
-// addFile adds the objects of one file.
+// addFile adds the objects of one file, or of one archive of Velero.
 func (d *Dump) addFile(path string, at *Positions) {
+	if isArchive(path) {
+		if err := d.addArchive(path, at); err != nil {
+			d.Named = append(d.Named, unreadableObject(path, err))
+		}
+		return
+	}
 	name, raw, err := d.files.readRaw(path)
 	if err != nil && !errors.Is(err, ErrKustomization) {
 		d.Named = append(d.Named, unreadableObject(name, err))
