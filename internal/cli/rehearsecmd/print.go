@@ -43,9 +43,15 @@ func writeRehearsal(out io.Writer, r *rehearsal.Rehearsal, all bool) {
 	if len(r.Changes) > 0 {
 		line("changes: %s", describeChanges(r.Changes, all))
 	}
-	for _, g := range r.Groups {
+	installed := 0
+	for i, g := range r.Groups {
 		alone := ""
-		if g.Installed {
+		if g.Installed && len(r.Changes) > 0 {
+			if installed++; installed > shown && !all { // they come last
+				fmt.Fprintln(out)
+				line("and %s of VMs that 'kubectl kiln repin' alone would change: -o wide shows them", cmdutil.Counted(len(r.Groups)-i, "group"))
+				break
+			}
 			alone = ", without the changes"
 		}
 		fmt.Fprintln(out)

@@ -49,12 +49,14 @@ func backup(t *testing.T, files map[string]string, links ...string) string {
 func TestVeleroArchive(t *testing.T) {
 	t.Parallel()
 	const machine = `{"apiVersion": "kubevirt.io/v1", "kind": "VirtualMachine", "metadata": {"name": "web", "namespace": "shop"}, "spec": {}}`
+	const shop = `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}`
+	const secret = `{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key", "namespace": "shop"}}`
 	path := backup(t, map[string]string{
 		"metadata/version": "1.1.0",
 		"resources/virtualmachines.kubevirt.io/namespaces/shop/web.json":                     machine,
 		"resources/virtualmachines.kubevirt.io/v1-preferredversion/namespaces/shop/web.json": machine,
-		"resources/namespaces/cluster/shop.json":                                             `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}`,
-		"resources/secrets/namespaces/shop/key.json":                                         `{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key", "namespace": "shop"}}`,
+		"resources/namespaces/cluster/shop.json":                                             shop,
+		"resources/secrets/namespaces/shop/key.json":                                         secret,
 		"resources/virtualmachines.kubevirt.io/namespaces/shop/broken.json":                  `{"kind": `,
 		"resources/virtualmachines.kubevirt.io/namespaces/shop/large.json":                   strings.Repeat(" ", MaxObjectBytes+1),
 		"resources/virtualmachines.kubevirt.io/namespaces/../../../escape.json":              machine,
@@ -64,7 +66,8 @@ func TestVeleroArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	guests := dump.NextGuests(10)
-	if len(guests) != 1 || guests[0].GetName() != "web" || !strings.HasSuffix(guests[0].File(), "backup.tar.gz:resources/virtualmachines.kubevirt.io/namespaces/shop/web.json") {
+	const file = "backup.tar.gz:resources/virtualmachines.kubevirt.io/namespaces/shop/web.json"
+	if len(guests) != 1 || guests[0].GetName() != "web" || !strings.HasSuffix(guests[0].File(), file) {
 		t.Errorf("%d VMs: %+v", len(guests), guests)
 	}
 	var namespace corev1.Namespace

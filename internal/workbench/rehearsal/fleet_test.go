@@ -134,7 +134,7 @@ func someChanges(t testing.TB, catalog []*unstructured.Unstructured) map[string]
 		"spec:\n  validations:\n  - {expression: \"guest.spec.domain.cpu.sockets < 3u\", message: too many sockets}\n"
 	all["frontend"] = head + "kind: FrontendProfile\nmetadata: {name: v5}\nspec: {freePorts: 16}\n"
 	all["preset"] = "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstancePreset\nmetadata: {name: p, namespace: team-000}\n" +
-		"spec: {selector: {matchLabels: {app: b}}, domain: {devices: {rng: {}}}}\n"
+		"spec: {selector: {matchLabels: {app: b}}, domain: {devices: {watchdog: {name: w, i6300esb: {action: reset}}}}}\n"
 	return all
 }
 
@@ -162,14 +162,23 @@ func few(catalog []*unstructured.Unstructured) (some []*unstructured.Unstructure
 	return some
 }
 
+// sizeOf returns how much a test tries: the number in an environment variable, else the larger one in 'make nightly'.
+func sizeOf(t testing.TB, variable string, usual, night int) int {
+	t.Helper()
+	if os.Getenv("NIGHTLY") != "" {
+		usual = night
+	}
+	return nightly.Number(t, variable, usual)
+}
+
 // TestSharing: results that VMs share are the results that each has by itself.
 func TestSharing(t *testing.T) {
 	t.Parallel()
 	catalog := few(readCatalog(t, samples.Sets(t)[0]))
-	f := fleet.Make(t, 3, nightly.Number(t, "VMS", 50), catalog)
+	f := fleet.Make(t, 3, sizeOf(t, "VMS", 50, 1000), catalog)
 	dump := f.Write(t)
 	shared := 0
-	for _, name := range sortedNames(someChanges(t, catalog), 6) {
+	for _, name := range sortedNames(someChanges(t, catalog), sizeOf(t, "CHANGES", 6, 30)) {
 		documents := someChanges(t, catalog)[name]
 		with := rehearse(t, dump, Options{Laid: changes(t, documents)})
 		without := rehearse(t, dump, Options{Laid: changes(t, documents), Unshared: true})
@@ -193,11 +202,11 @@ func TestSameAsDiff(t *testing.T) {
 		t.Run(set.Name, func(t *testing.T) {
 			t.Parallel()
 			catalog := readCatalog(t, set)
-			f := fleet.Make(t, 7, nightly.Number(t, "VMS", 20), catalog)
+			f := fleet.Make(t, 7, sizeOf(t, "VMS", 20, 1000), catalog)
 			dump := f.Write(t)
 			all := someChanges(t, catalog)
 			verdicts := map[Verdict]int{}
-			for _, name := range sortedNames(all, nightly.Number(t, "CHANGES", 5)) {
+			for _, name := range sortedNames(all, sizeOf(t, "CHANGES", 5, 30)) {
 				r := rehearse(t, dump, Options{Laid: changes(t, all[name])})
 				for verdict, n := range r.Counts {
 					verdicts[verdict] += n
@@ -310,7 +319,7 @@ func TestJuly2026(t *testing.T) {
 	if len(later) != 4 {
 		t.Fatalf("the change concerns %d preferences, want windows.10, windows.11 and their virtio variants", len(later))
 	}
-	f := fleet.Make(t, 2026, nightly.Number(t, "VMS", 300), earlier)
+	f := fleet.Make(t, 2026, sizeOf(t, "VMS", 300, 3000), earlier)
 	r := rehearse(t, f.Write(t), Options{Laid: changes(t, text(t, later...))})
 	if len(r.Changes) != 4 || r.Changes[0].Action != Changed || r.Changes[0].Name != "windows.10" {
 		t.Errorf("changes: %+v", r.Changes)

@@ -39,8 +39,8 @@ type keyer struct {
 	before, after client.Reader
 	// exact means that policies judge VMs: their expressions may read everything of a VM and of its namespace.
 	exact bool
-	// labels means that profiles select namespaces by labels.
-	labels bool
+	// labels means that profiles select namespaces by labels, and profiles that profiles of the cluster select VMIs by labels and annotations.
+	labels, profiles bool
 	// contents are the digests of objects, and namespaces the digests of namespaces.
 	contents   map[string]string
 	namespaces map[string]string
@@ -70,6 +70,13 @@ func (k *keyer) keyOf(ctx context.Context, object manifest.Object) (string, erro
 		return "", err
 	}
 	parts["vm"] = own
+	if k.profiles || parts["namespace"] != "" { // a selector may match a label whose value is the name of the VM
+		raw, err := json.Marshal([]any{vm.Spec.Template.ObjectMeta.Labels, vm.Spec.Template.ObjectMeta.Annotations})
+		if err != nil {
+			return "", err
+		}
+		parts["selectable"] = string(raw)
+	}
 	if !k.exact {
 		parts["hardware"] = withoutIdentity(own+"\n"+parts["hardware"], vm.Name)
 		delete(parts, "vm")

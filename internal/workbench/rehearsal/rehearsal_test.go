@@ -221,3 +221,29 @@ func TestWrongChanges(t *testing.T) {
 		t.Errorf("a change that the webhook refuses: %v", err)
 	}
 }
+
+// TestSelectedByName: VMs that differ only in their names, which are also values of labels, do not share the result of a profile or a preset that selects one
+// of them.
+func TestSelectedByName(t *testing.T) {
+	t.Parallel()
+	named := func(name string) string {
+		return strings.Replace(machine(name, "medium", ""), "template: {spec:", "template: {metadata: {labels: {vm: "+name+"}}, spec:", 1)
+	}
+	dump := dumpOf(t, size, named("desk-one"), named("desk-two"))
+	const fills = "spec: {selector: {matchLabels: {vm: desk-one}}, "
+	for why, change := range map[string]string{
+		"profile": "apiVersion: kilnvm.io/v1alpha1\nkind: ClusterGuestProfile\nmetadata: {name: rng}\n" + fills +
+			"template: {spec: {domain: {devices: {rng: {}}}}}}\n",
+		"preset": "apiVersion: kubevirt.io/v1\nkind: VirtualMachineInstancePreset\nmetadata: {name: rng, namespace: shop}\n" + fills +
+			"domain: {devices: {watchdog: {name: w, i6300esb: {action: reset}}}}}\n",
+	} {
+		r := rehearse(t, dump, Options{Laid: changes(t, change)})
+		if got := verdicts(r); got["desk-one"] != Restart || got["desk-two"] != Same {
+			t.Errorf("a %s selects desk-one: %v", why, got)
+		}
+	}
+	r := rehearse(t, dump, Options{})
+	if r.Computed != 1 {
+		t.Errorf("without a selector, %d of 2 VMs are computed", r.Computed)
+	}
+}

@@ -164,6 +164,7 @@ func (h *rehearser) readConfigurations(ctx context.Context) error {
 		}
 	}
 	h.keys = &keyer{before: h.before.in.Reader, after: h.after.in.Reader, contents: map[string]string{}, namespaces: map[string]string{}}
+	h.keys.profiles = h.options.Laid.has(kindHostProfile)
 	for _, at := range []side{h.before, h.after} {
 		policies, _, err := at.bench.GuestPolicies(ctx, at.in)
 		if err != nil {
@@ -174,6 +175,7 @@ func (h *rehearser) readConfigurations(ctx context.Context) error {
 		if err := at.in.Reader.List(ctx, &list); err == nil {
 			selects := func(p v1alpha1.ClusterGuestProfile) bool { return p.Spec.NamespaceSelector != nil }
 			h.keys.labels = h.keys.labels || slices.ContainsFunc(list.Items, selects)
+			h.keys.profiles = h.keys.profiles || len(list.Items) > 0
 		}
 	}
 	if !h.keys.exact { // an expression of a policy may read the UID of an instancetype
