@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/cli/cmdutil/catalogsource"
@@ -28,12 +31,12 @@ type importRun struct {
 func importCommand(s *cmdutil.Session) *cobra.Command {
 	o := &importRun{cmdutil.NewInputs(s), catalogsource.New(s)}
 	cmd := &cobra.Command{
-		Use:   "import XML|-",
+		Use:   "import XML|-|libvirt:NAME",
 		Short: "Make a VM of a libvirt domain, and keep its hardware",
 		Long: "Make a VirtualMachine of a libvirt domain of any program, such as virt-install, and the GuestHardware with which it keeps its\n" +
 			"UUID, MACs, models and addresses. The report says what becomes of each element. The VM is halted: fill its claims first.\n" +
 			"With -f, another program has made the VM, such as virt-v2v or Forklift: only the GuestHardware of that VM is made.",
-		Example: "  virsh dumpxml web | kubectl kiln import - --report web.html > web.yaml\n" +
+		Example: "  kubectl kiln import libvirt:web --report web.html > web.yaml\n" +
 			"  kubectl kiln import web.xml --map network=br0=vlan7 --size vda=20Gi --catalog cluster -n shop --apply\n" +
 			"  kubectl kiln import web.xml -f forklift-vm.yaml --runtime kubevirt | kubectl create -f -",
 		Args: cobra.ExactArgs(1),
@@ -57,7 +60,7 @@ func importCommand(s *cmdutil.Session) *cobra.Command {
 				return err
 			}
 		}
-		doc, err := o.readDomain(args[0])
+		doc, err := o.readDomain(cmd.Context(), args[0])
 		if err != nil {
 			return err
 		}
@@ -144,13 +147,27 @@ func (o *importRun) readCatalog(ctx context.Context, made *domainimport.Options)
 	return err
 }
 
-// readDomain reads the XML of a domain from a file, or from the standard input if the file is '-'.
-func (o *importRun) readDomain(file string) (*imported.Document, error) {
+// fromLibvirt begins an argument that names a domain of libvirt itself. A file of this name is './libvirt:NAME'.
+const fromLibvirt = "libvirt:"
+
+// environmentURI is the variable with the address of libvirt that virsh and virt-install read, too.
+const environmentURI = "LIBVIRT_DEFAULT_URI"
+
+// readDomain reads the XML of a domain from libvirt, from a file, or from the standard input if the file is '-'.
+func (o *importRun) readDomain(ctx context.Context, file string) (*imported.Document, error) {
 	var raw []byte
 	var err error
-	if file == "-" {
+	name, named := strings.CutPrefix(file, fromLibvirt)
+	switch {
+	case named:
+		var runs bool
+		raw, runs, err = domainimport.ReadLibvirt(ctx, cmp.Or(os.Getenv(environmentURI), domainimport.SystemURI), name)
+		if runs {
+			o.Warn(fmt.Sprintf("domain '%s' runs: shut it down before its disks are copied", name))
+		}
+	case file == "-":
 		raw, err = manifest.ReadBounded(manifest.StandardInput, o.In)
-	} else {
+	default:
 		raw, err = manifest.ReadFile(file)
 	}
 	if err != nil {

@@ -281,6 +281,22 @@ func TestImportRefuses(t *testing.T) {
 	}
 }
 
+// TestImportFromLibvirt: an address that cannot be reached is a fault, which names the domain and the address without its password.
+func TestImportFromLibvirt(t *testing.T) {
+	for uri, want := range map[string]string{
+		"qemu+unix:///system?socket=/none/libvirt-sock": "domain 'web' of qemu+unix:///system?socket=/none/libvirt-sock: ",
+		"qemu+tcp://me:s3cret@127.0.0.1:1/system":       "domain 'web' of qemu+tcp://me:xxxxx@127.0.0.1:1/system: ",
+		"other+fax://host/system":                       "unsupported libvirt transport fax",
+		"%zz":                                           "the address of libvirt: ",
+	} {
+		t.Setenv("LIBVIRT_DEFAULT_URI", uri)
+		got := call(t, "", "import", "libvirt:web")
+		if cmdutil.ExitStatus(got.err) != 2 || got.out != "" || !strings.Contains(got.err.Error(), want) || strings.Contains(got.err.Error(), "s3cret") {
+			t.Errorf("%s: %v, want '%s'\n%s", uri, got.err, want, got.out)
+		}
+	}
+}
+
 // fileOf returns the name of a file with a text.
 func fileOf(t *testing.T, text string) string {
 	t.Helper()

@@ -44,6 +44,12 @@ func TestMoveAVM(t *testing.T) {
 		}
 	}
 	scripts, shown := h.walk(blocks, func(script string) {
+		if strings.Contains(script, "jsonpath={.status.phase}=Running") {
+			output, status := h.run("LIBVIRT_DEFAULT_URI='" + m.URI + "' kubectl kiln import libvirt:" + office + "_till -o table")
+			if status != 0 || !strings.Contains(output, "runs: shut it down") || !strings.Contains(output, "elements of domain '"+office+"_till'") {
+				t.Errorf("the import of a machine that runs: status %d\n%s", status, output)
+			}
+		}
 		if boots && strings.Contains(script, "jsonpath={.status.phase}=Running") {
 			checkMovedGuest(h.space, m, office)
 		}
