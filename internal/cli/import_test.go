@@ -168,9 +168,11 @@ func TestImportWithCatalog(t *testing.T) {
 	}
 }
 
-// writable serves an API server that accepts new objects, unless they are of a refused kind. It keeps what was stored, by kind.
+// writable serves an API server that accepts new objects, unless they are of a refused kind. If the kind begins with '!', only the dry run of it succeeds. It
+// keeps what was stored, by kind.
 func writable(t *testing.T, refused string, forbidden []string, documents ...string) (stored map[string]map[string]any, flags []string) {
 	t.Helper()
+	refused, failing := strings.CutPrefix(refused, "!")
 	stored = map[string]map[string]any{}
 	server := &apiServer{forbidden: forbidden, answer: func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodPost {
@@ -182,7 +184,10 @@ func writable(t *testing.T, refused string, forbidden []string, documents ...str
 		}
 		kind, _ := object["kind"].(string)
 		switch {
-		case kind == refused:
+		case kind == refused && failing && r.URL.Query().Get("dryRun") == "":
+			reply(w, http.StatusInternalServerError, apierrors.NewInternalError(errors.New("the store is away")).Status())
+			return true
+		case kind == refused && !failing:
 			reply(w, http.StatusForbidden, apierrors.NewForbidden(schema.GroupResource{Resource: kind}, "old", errors.New("no \x1b[2Jright")).Status())
 			return true
 		case r.URL.Query().Get("dryRun") == "":
@@ -243,6 +248,12 @@ func TestImportApply(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.out), &answer); err != nil || cmdutil.ExitStatus(got.err) != 1 || len(answer.Conflicts) != 1 ||
 		answer.Conflicts[0].Kind != "VirtualMachine" || answer.Conflicts[0].Reason == "" {
 		t.Errorf("%v %v %+v\n%s", got.err, err, answer, got.out)
+	}
+	stored, flags = writable(t, "!VirtualMachine", nil)
+	got = call(t, foreignDomain, append([]string{"import", "-", "--apply", "--size", "vda=5Gi"}, flags...)...)
+	if cmdutil.ExitStatus(got.err) != 2 || len(stored) != 2 || !strings.Contains(got.err.Error(), "2 of 3 objects are there: run the command again") ||
+		got.out != "PersistentVolumeClaim shop/old-vda: created\nGuestHardware shop/old: created\n" {
+		t.Errorf("an interrupted import: %v, stored %v\n%s%s", got.err, stored, got.out, got.errOut)
 	}
 	stored, flags = writable(t, "", nil)
 	_, file := write(t, plain)

@@ -58,14 +58,16 @@ func TestImportIsApplied(t *testing.T) {
 		"--resource=persistentvolumeclaims,virtualmachines.kubevirt.io,guesthardwares.kilnvm.io"))
 	s.must(s.kubectl("", "create", "rolebinding", "mover", "--role=mover", "--serviceaccount="+s.name+":mover"))
 	refused(run("--as", "system:serviceaccount:"+s.name+":mover", "--runtime", "node"), "may not write GuestHardware")
-	s.must(s.kubectl("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: old-vda}\n"+
-		"spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 2Gi}}}\n", "create", "-f", "-"))
-	refused(run(), "PersistentVolumeClaim "+s.name+"/old-vda: exists and is different: spec.resources.requests.storage")
-	if diff := cmp.Diff([]string{"persistentvolumeclaim old-vda"}, exist()); diff != "" {
-		t.Fatalf("a refused import has written (-want +got):\n%s", diff)
+	for size, reason := range map[string]string{"2Gi": "exists and is different: spec.resources.requests.storage", "1024Mi": "no import has made it"} {
+		s.must(s.kubectl("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: old-vda}\n"+
+			"spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: "+size+"}}}\n", "create", "-f", "-"))
+		refused(run(), "PersistentVolumeClaim "+s.name+"/old-vda: ", reason)
+		if diff := cmp.Diff([]string{"persistentvolumeclaim old-vda"}, exist()); diff != "" {
+			t.Fatalf("a refused import has written (-want +got):\n%s", diff)
+		}
+		s.must(s.kubectl("", "delete", "persistentvolumeclaim", "old-vda", "--wait=false"))
+		s.must(s.kubectl("", "patch", "persistentvolumeclaim", "old-vda", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`))
 	}
-	s.must(s.kubectl("", "delete", "persistentvolumeclaim", "old-vda", "--wait=false"))
-	s.must(s.kubectl("", "patch", "persistentvolumeclaim", "old-vda", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`))
 
 	want := []string{"PersistentVolumeClaim old-vda: created", "GuestHardware old: created", "VirtualMachine old: created"}
 	if diff := cmp.Diff(want, lines(run())); diff != "" {

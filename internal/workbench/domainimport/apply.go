@@ -81,7 +81,7 @@ func check(ctx context.Context, cluster client.Client, wanted *unstructured.Unst
 	case stored.GetDeletionTimestamp() != nil:
 		return true, "is being deleted: run the command again when it is gone", nil
 	case wanted.GetKind() == "PersistentVolumeClaim":
-		return true, differenceText(claimDifferences(stored, wanted)), nil
+		return true, whyOtherClaim(stored, wanted), nil
 	}
 	// The API server fills defaults into the answer of a dry run, as it did into the stored object.
 	answer := stored.DeepCopy()
@@ -109,6 +109,20 @@ func replaceSpec(to, from *unstructured.Unstructured) bool {
 	}
 	to.Object["spec"] = spec
 	return true
+}
+
+// whyOtherClaim says why an existing claim is not the claim of this import; empty if it is. An equal size means nothing: a claim that another program made may
+// have the data of another VM, and the next step of an import is to fill it.
+func whyOtherClaim(stored, wanted *unstructured.Unstructured) string {
+	if paths := claimDifferences(stored, wanted); len(paths) > 0 {
+		return differenceText(paths)
+	}
+	for _, entry := range stored.GetManagedFields() {
+		if entry.Manager == fieldManager {
+			return ""
+		}
+	}
+	return "exists, and no import has made it: it may have other data. Name it with --map claim=DISK=" + stored.GetName() + " if the VM is to use it"
 }
 
 // claimDifferences returns the fields of a claim that are not as they should be. Others fill further fields of claims, and nobody may replace the spec of a
