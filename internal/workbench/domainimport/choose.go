@@ -48,8 +48,9 @@ type chooser struct {
 	plain   *repairer
 	choices []Choice
 	notes   []string
-	// kept are the paths of fields of the VMI that the VM sets because the chosen objects would change them.
-	kept []string
+	// kept are the paths of fields of the VMI that the VM sets because the chosen objects would change them. others are the fields that are different though the
+	// domain is the same.
+	kept, others []string
 }
 
 // choose returns the import with the preference and the instancetype that can be used. Without any, it is the import without the catalog, and its report says
@@ -209,8 +210,9 @@ func (c *chooser) try(ctx context.Context, field string, offer catalogs.Offer) (
 		case err != nil:
 			return nil, nil, err
 		case isSame(c.base, made):
-			c.plain, c.kept = r, k.kept
-			return made, k.details(differing), nil
+			others := slices.DeleteFunc(slices.Clone(differing), func(path string) bool { return slices.Contains(c.others, path) })
+			c.plain, c.kept, c.others = r, k.kept, differing
+			return made, k.details(others), nil
 		case !k.keep(differing, values, c.base.explicit):
 			return nil, []string{whyDifferent(c.base, made, k.changed)}, nil
 		}
