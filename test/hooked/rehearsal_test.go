@@ -39,9 +39,9 @@ var catalogEdits = map[[2]string]string{
 	{fleet.Instancetypes, "u1.xlarge"}: "", {fleet.Instancetypes, "u1.4xlarge"}: "", {fleet.Instancetypes, "m1.xlarge"}: "",
 }
 
-// TestRehearsalAgreesWithKubeVirt: before Kiln is installed, a rehearsal says of 200 VMs of the published catalog whether an edited catalog changes their guests.
-// KubeVirt's own converter makes the domain of each VM before and after the edits. The rehearsal names a change of the guest exactly where the guest sees one in
-// KubeVirt's domains. Without such a change, KubeVirt may still ask for a restart, as after an edit of ioThreadsPolicy.
+// TestRehearsalAgreesWithKubeVirt: before Kiln is installed, a rehearsal says of VMs of the published catalog whether an edited catalog changes their
+// guests. KubeVirt's own converter makes the domain of each VM before and after the edits. The rehearsal names a change of the guest exactly where the guest
+// sees one in KubeVirt's domains. Without such a change, KubeVirt may still ask for a restart, as after an edit of ioThreadsPolicy.
 func TestRehearsalAgreesWithKubeVirt(t *testing.T) {
 	catalog := fleet.ReadCatalog(t, samples.Catalog(t))
 	var used, changed []*unstructured.Unstructured

@@ -37,8 +37,8 @@ const usual = `<domain type='qemu'>
   </devices>
 </domain>`
 
-// Usual returns the XML of a machine as tools for plain libvirt define it, named usual. root and data are raw images, log is the file for the serial port. pairs are
-// further words and their replacements: MORE for devices, FIRMWARE, FEATURES, TPM, and MEMORY in MiB.
+// Usual returns the XML of a machine as tools for plain libvirt define it, named usual. root and data are raw images, log is the file for the serial port.
+// pairs are further words and their replacements: MORE for devices, FIRMWARE, FEATURES, TPM, and MEMORY in MiB.
 func Usual(root, data, log string, pairs ...string) string {
 	ports := strings.Repeat("<controller type='pci' model='pcie-root-port'/>", 14)
 	given := append([]string{"ROOT", root, "DATA", data, "LOG", log, "PORTS", ports}, pairs...)

@@ -72,7 +72,8 @@ func TestSurplusDevices(t *testing.T) {
 				}
 			}
 		}
-		if want := test.disks + test.cards + 2 - len(disks) - len(cards); left != want || reasons != want || len(made.Report.Notes) != 1 { // the note about omitted defaults
+		want := test.disks + test.cards + 2 - len(disks) - len(cards)
+		if left != want || reasons != want || len(made.Report.Notes) != 1 { // the note about omitted defaults
 			t.Errorf("%s: %d devices are left out, %d with the reason, want %d; notes %q", name, left, reasons, want, made.Report.Notes)
 		}
 	}
