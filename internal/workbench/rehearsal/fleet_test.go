@@ -151,11 +151,13 @@ func sortedNames(all map[string]string, most int) []string {
 	return names
 }
 
-// few returns two instancetypes and two preferences, so that many VMs have the same content.
+// few returns an instancetype and two preferences with devices, so that many VMs have the same content, except that some are pinned to an older one.
 func few(catalog []*unstructured.Unstructured) (some []*unstructured.Unstructured) {
-	count := map[string]int{}
+	most := map[string]int{fleet.Instancetypes: 1, fleet.Preferences: 2}
 	for _, object := range catalog {
-		if count[object.GetKind()]++; count[object.GetKind()] <= 2 {
+		_, devices, _ := unstructured.NestedMap(object.Object, "spec", "devices")
+		if most[object.GetKind()] > 0 && (devices || object.GetKind() == fleet.Instancetypes) {
+			most[object.GetKind()]--
 			some = append(some, object)
 		}
 	}
@@ -175,7 +177,7 @@ func sizeOf(t testing.TB, variable string, usual, night int) int {
 func TestSharing(t *testing.T) {
 	t.Parallel()
 	catalog := few(readCatalog(t, samples.Sets(t)[0]))
-	f := fleet.Make(t, 3, sizeOf(t, "VMS", 50, 1000), catalog)
+	f := fleet.Make(t, 3, sizeOf(t, "VMS", 70, 1000), catalog)
 	dump := f.Write(t)
 	shared := 0
 	for _, name := range sortedNames(someChanges(t, catalog), sizeOf(t, "CHANGES", 6, 30)) {
@@ -223,20 +225,29 @@ func TestSameAsDiff(t *testing.T) {
 	}
 }
 
-// compareWithDiff compares a rehearsal with guestdiff.Compare, VM by VM.
-func compareWithDiff(t *testing.T, name string, f *fleet.Fleet, documents string, r *Rehearsal) {
+// objectsOf returns the objects of documents.
+func objectsOf(t *testing.T, documents string) (all []*unstructured.Unstructured) {
 	t.Helper()
-	base := slices.Concat(f.Catalog, f.Namespaces, f.Revisions)
-	replaced := map[objectID]bool{}
-	var changed []*unstructured.Unstructured
 	for _, document := range strings.Split(documents, "---\n") {
 		object := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal([]byte(document), &object.Object); err != nil {
 			t.Fatal(err)
 		}
 		if object.Object != nil {
-			changed, replaced[idOf(object)] = append(changed, object), true
+			all = append(all, object)
 		}
+	}
+	return all
+}
+
+// compareWithDiff compares a rehearsal with guestdiff.Compare, VM by VM.
+func compareWithDiff(t *testing.T, name string, f *fleet.Fleet, documents string, r *Rehearsal) {
+	t.Helper()
+	base := slices.Concat(f.Catalog, f.Namespaces, f.Revisions)
+	replaced := map[objectID]bool{}
+	changed := objectsOf(t, documents)
+	for _, object := range changed {
+		replaced[idOf(object)] = true
 	}
 	later := append(slices.DeleteFunc(slices.Clone(base), func(o *unstructured.Unstructured) bool { return replaced[idOf(o)] }), changed...)
 	var vms []*unstructured.Unstructured
