@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/workbench/crdschema"
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	v1 "kubevirt.io/api/core/v1"
@@ -149,14 +151,22 @@ func (o Object) asStored() Object {
 // NextGuests decodes the next VMs and VMIs, at most n; none at the end.
 func (d *Dump) NextGuests(n int) (page []Object) {
 	n = min(n, len(d.guests))
-	for _, s := range d.guests[:n] {
-		for _, one := range s.decodeDocument() {
-			if one.Fault == nil {
-				one = one.asStored()
+	decoded := make([][]Object, n)
+	var run errgroup.Group
+	run.SetLimit(runtime.GOMAXPROCS(0)) // parsing YAML takes most of the time of a run that computes little
+	for i, s := range d.guests[:n] {
+		run.Go(func() error {
+			for _, one := range s.decodeDocument() {
+				if one.Fault == nil {
+					one = one.asStored()
+				}
+				decoded[i] = append(decoded[i], one)
 			}
-			page = append(page, one)
-		}
+			return nil
+		})
 	}
+	_ = run.Wait() // an object that cannot be decoded has a Fault
+	page = slices.Concat(decoded...)
 	d.guests = d.guests[n:]
 	return d.files.SetNamespaces(page)
 }

@@ -369,14 +369,34 @@ func withoutIdentity(text, name string) string {
 		})
 	}
 	const shortest = 4 // a shorter name is also a part of other words
-	if len(name) < shortest || !plainName.MatchString(name) {
+	if len(name) < shortest || !plainName.MatchString(name) || literals[name] {
 		return text + "\n" + name
 	}
-	quoted := regexp.MustCompile(`"[^"\\]*` + regexp.QuoteMeta(name) + `[^"\\]*"`)
-	return quoted.ReplaceAllStringFunc(text, func(found string) string {
-		if len(found) > mostNamed {
-			return found
+	return withoutName(text, name)
+}
+
+// literals are names that are also values of JSON.
+var literals = map[string]bool{"true": true, "false": true, "null": true}
+
+// withoutName replaces a name in the strings of JSON texts, except in long ones.
+func withoutName(text, name string) string {
+	var out strings.Builder
+	for {
+		at := strings.Index(text, name)
+		if at < 0 {
+			out.WriteString(text)
+			return out.String()
 		}
-		return strings.ReplaceAll(found, name, "<name>")
-	})
+		start, end := strings.LastIndexByte(text[:at], '"')+1, strings.IndexByte(text[at:], '"')
+		if end < 0 {
+			end = len(text) - at
+		}
+		quoted := text[start : at+end]
+		out.WriteString(text[:start])
+		if len(quoted) <= mostNamed && !strings.Contains(quoted, `\`) {
+			quoted = strings.ReplaceAll(quoted, name, "<name>")
+		}
+		out.WriteString(quoted)
+		text = text[at+end:]
+	}
 }

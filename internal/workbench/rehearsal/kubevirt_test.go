@@ -6,11 +6,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/instancetype"
+	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/test/fleet"
 	"github.com/kilnvm/kiln/test/nightly"
 	"github.com/kilnvm/kiln/test/samples"
@@ -129,7 +131,8 @@ func TestKubeVirtsConverter(t *testing.T) {
 			if old == nil || now == nil {
 				continue
 			}
-			kubeVirts := abi.Compare(old, now)
+			// KubeVirt's input devices of one bus have no aliases by which they could be told apart.
+			kubeVirts := slices.DeleteFunc(abi.Compare(old, now), func(c record.Change) bool { return c.Device == "input." && strings.Contains(c.Text, "its type") })
 			rehearsed := vm.Group > 0 && len(r.Groups[vm.Group-1].Changes) > 0
 			if rehearsed != (len(kubeVirts) > 0) {
 				t.Errorf("%s: %s: a rehearsal finds changes: %t, and KubeVirt's converter makes %+v", name, key, rehearsed, kubeVirts)
