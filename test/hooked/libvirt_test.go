@@ -26,8 +26,6 @@ type launcher struct {
 	requests *json.Encoder
 	steps    *json.Decoder
 	libvirt  *libvirt.Daemon
-	// last is the domain that KubeVirt's code has defined last, before emulated changed it.
-	last string
 	hooks
 }
 
@@ -153,7 +151,6 @@ func (l *launcher) define(t *testing.T, vmi *v1.VirtualMachineInstance, asked ho
 			return xml, times, nil
 		}
 		times++
-		l.last = s.Define
 		var answer struct {
 			XML   string `json:"xml"`
 			Error string `json:"error"`
