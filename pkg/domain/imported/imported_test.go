@@ -283,3 +283,26 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestReadUnits: amounts of memory are in KiB afterwards, whatever their author wrote.
+func TestReadUnits(t *testing.T) {
+	doc, err := Parse([]byte(`<domain type='kvm'><name>a</name><maxMemory slots='4' unit='GiB'>16</maxMemory><memory unit='GiB'>4</memory><vcpu>2</vcpu>
+<os><type arch='x86_64' machine='q35'>hvm</type></os>
+<cpu><numa><cell id='0' cpus='0' memory='2' unit='GiB'/><cell id='1' cpus='1' memory='2048' unit='MiB'/></numa></cpu><devices/></domain>`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	reading, err := Read(doc, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dom := reading.Domain
+	if dom.Memory.Value != 4<<20 || dom.Memory.Unit != "KiB" || dom.MaximumMemory.Value != 16<<20 || dom.MaximumMemory.Unit != "KiB" {
+		t.Errorf("memory %+v, at most %+v", dom.Memory, dom.MaximumMemory)
+	}
+	for _, cell := range dom.CPU.Numa.Cell {
+		if cell.Memory != 2<<20 || cell.Unit != "KiB" {
+			t.Errorf("NUMA node %+v", cell)
+		}
+	}
+}

@@ -64,10 +64,26 @@ func quantityOf(value uint, unit string) (*resource.Quantity, error) {
 	return resource.NewQuantity(int64(uint64(value)*factor), resource.BinarySI), nil
 }
 
-// setMemory writes the memory of the domain as frontends have it.
+// setMemory writes the memory of the domain in KiB, as frontends and libvirt have it. A ceiling or a NUMA node of no legal amount stays as it is.
 func (r *reader) setMemory(size *resource.Quantity) {
-	r.dom.Memory = &libvirtxml.DomainMemory{Value: uint(size.Value() >> 10), Unit: "KiB"}
+	r.dom.Memory = &libvirtxml.DomainMemory{Value: inKiB(size), Unit: "KiB"}
+	if given := r.dom.MaximumMemory; given != nil {
+		if most, err := quantityOf(given.Value, given.Unit); err == nil {
+			given.Value, given.Unit = inKiB(most), "KiB"
+		}
+	}
+	if r.dom.CPU == nil || r.dom.CPU.Numa == nil {
+		return
+	}
+	for i := range r.dom.CPU.Numa.Cell {
+		cell := &r.dom.CPU.Numa.Cell[i]
+		if part, err := quantityOf(cell.Memory, cell.Unit); err == nil {
+			cell.Memory, cell.Unit = inKiB(part), "KiB"
+		}
+	}
 }
+
+func inKiB(size *resource.Quantity) uint { return uint(size.Value() >> 10) }
 
 // leastThatGrows is the least memory for which admission sets maxGuest.
 var leastThatGrows = resource.MustParse("1Gi")
