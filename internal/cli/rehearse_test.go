@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,6 +55,27 @@ func TestRehearse(t *testing.T) {
 	got = call(t, "", "rehearse", "-f", partly, "--with", change)
 	if cmdutil.ExitStatus(got.err) != 2 || !strings.Contains(got.errOut, "error: VirtualMachine shop/lost: it cannot boot: ") {
 		t.Errorf("%v: %s%s", got.err, got.out, got.errOut)
+	}
+}
+
+// TestRehearseShortens: of many changes, the text shows breaking ones first, and -o wide all.
+func TestRehearseShortens(t *testing.T) {
+	t.Parallel()
+	disk := strings.Replace(vm, "devices: {}", "devices: {disks: [{name: root, disk: {}}]}", 1)
+	disk = strings.Replace(disk, "instancetype: {name: medium}", "instancetype: {name: medium}\n  preference: {name: p}", 1)
+	const preference = "apiVersion: instancetype.kubevirt.io/v1beta1\nkind: VirtualMachineClusterPreference\nmetadata: {name: p}\n" +
+		"spec: {devices: {preferredDiskBus: virtio}}\n"
+	const other = "{preferredDiskBus: sata, preferredRng: {}, preferredTPM: {}, preferredAutoattachInputDevice: true, preferredVideoType: virtio}"
+	_, dump := write(t, size, preference, disk)
+	_, change := write(t, strings.Replace(preference, "{preferredDiskBus: virtio}", other, 1), more)
+	lines := strings.Split(call(t, "", "rehearse", "-f", dump, "--with", change).out, "\n")
+	first := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, "  guest: ") })
+	shortened := slices.ContainsFunc(lines, func(line string) bool { return strings.HasSuffix(line, " more changes") })
+	if first < 0 || !strings.Contains(lines[first], "<- breaks") || !shortened {
+		t.Errorf("%q", lines)
+	}
+	if wide := call(t, "", "rehearse", "-f", dump, "--with", change, "-o", "wide").out; strings.Contains(wide, "more changes") {
+		t.Errorf("-o wide leaves changes out:\n%s", wide)
 	}
 }
 

@@ -66,7 +66,10 @@ func writeGroup(line func(string, ...any), g rehearsal.Group, all bool) {
 	for _, cause := range g.Causes {
 		line("  cause: %s", describeCause(cause))
 	}
-	changes := record.WithoutConsequences(g.Changes)
+	changes := slices.Clone(record.WithoutConsequences(g.Changes))
+	slices.SortStableFunc(changes, func(a, b record.Change) int { // what breaks is not left out
+		return cmp.Compare(rankOf(a), rankOf(b))
+	})
 	for i, change := range changes {
 		if i == shown && !all {
 			line("  and %d more changes", len(changes)-shown)
@@ -90,6 +93,14 @@ func writeGroup(line func(string, ...any), g rehearsal.Group, all bool) {
 	if len(g.Owners) > 1 || g.Owners[0].Name != "" {
 		line("  owners: %s", describeCounts(g.Owners, all))
 	}
+}
+
+// rankOf returns 0 for a change that breaks, and otherwise 1.
+func rankOf(c record.Change) int {
+	if c.Verdict == record.Breaks {
+		return 0
+	}
+	return 1
 }
 
 // ruleName returns the name of the policy that denies, or of the rule.
