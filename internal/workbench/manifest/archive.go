@@ -35,7 +35,7 @@ const (
 	maxArchiveFiles = 1_000_000
 )
 
-// addArchive adds the objects of a backup of Velero.
+// addArchive adds the objects of a backup of Velero. Its errors do not name the archive.
 func (d *Dump) addArchive(name string, at *Positions) error {
 	file, err := os.Open(name)
 	if err != nil {
@@ -44,7 +44,7 @@ func (d *Dump) addArchive(name string, at *Positions) error {
 	defer file.Close()
 	unzipped, err := gzip.NewReader(file)
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return err
 	}
 	// One more byte than allowed shows that there is more.
 	limited := &io.LimitedReader{R: unzipped, N: maxArchiveBytes + 1}
@@ -53,13 +53,13 @@ func (d *Dump) addArchive(name string, at *Positions) error {
 		entry, err := archive.Next()
 		switch {
 		case limited.N <= 0 || files > maxArchiveFiles:
-			return fmt.Errorf("%s: an archive has at most %d MiB and %d files: back up fewer namespaces", name, maxArchiveBytes>>20, maxArchiveFiles)
+			return fmt.Errorf("an archive has at most %d MiB and %d files: back up fewer namespaces", maxArchiveBytes>>20, maxArchiveFiles)
 		case errors.Is(err, io.EOF) && found:
 			return nil
 		case errors.Is(err, io.EOF):
-			return fmt.Errorf("%s: the archive has no objects below 'resources/': only backups of Velero are read", name)
+			return errors.New("the archive has no objects below 'resources/': only backups of Velero are read")
 		case err != nil:
-			return fmt.Errorf("%s: %w", name, err)
+			return err
 		case entry.Typeflag != tar.TypeReg || !isBackedUpObject(entry.Name):
 			continue
 		}
@@ -70,7 +70,7 @@ func (d *Dump) addArchive(name string, at *Positions) error {
 		}
 		raw, err := io.ReadAll(archive)
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return err
 		}
 		found = true
 		for _, document := range splitDocuments(where, bytes.TrimSpace(raw), at) {

@@ -60,7 +60,7 @@ func OfDump(ctx context.Context, b *workbench.Bench, dump *manifest.Dump, o Opti
 	}
 	for _, object := range dump.Named {
 		if object.Fault != nil {
-			h.Unjudged = append(h.Unjudged, Unknown{object.NameOrFile(), object.Fault.Error()})
+			h.Unjudged = append(h.Unjudged, unreadable(object))
 		}
 	}
 	if n := dump.NoObjects; n > 0 {
@@ -73,6 +73,12 @@ func OfDump(ctx context.Context, b *workbench.Bench, dump *manifest.Dump, o Opti
 		}
 	}
 	return h.finish()
+}
+
+// unreadable returns an object or a file that cannot be read. The reason does not name it again.
+func unreadable(object manifest.Object) Unknown {
+	name := object.NameOrFile()
+	return Unknown{name, strings.TrimPrefix(object.Fault.Error(), name+": ")}
 }
 
 // OfCluster rehearses changes for the VMs of a namespace, or of all namespaces if it is empty. It only reads.
@@ -219,7 +225,7 @@ func (h *rehearser) judgePage(ctx context.Context, page []manifest.Object) error
 	byKey := map[string]*job{}
 	for _, object := range page {
 		if object.Fault != nil {
-			h.Unjudged = append(h.Unjudged, Unknown{object.NameOrFile(), object.Fault.Error()})
+			h.Unjudged = append(h.Unjudged, unreadable(object))
 			continue
 		}
 		name := client.ObjectKeyFromObject(object)
