@@ -26,6 +26,11 @@ func KubeVirtOn(vmi *v1.VirtualMachineInstance, earlier *record.Record, node *v1
 	if earlier != nil {
 		vmi = record.UnpinCPU(vmi, earlier.CPU)
 	}
+	if earlier != nil && len(earlier.OmittedDefaults) > 0 { // KubeVirt gives its devices to each guest, also to one that did without where Kiln ran it
+		whole := *earlier
+		whole.OmittedDefaults = nil
+		earlier = &whole
+	}
 	made, errs := FromFacts(Machine{VMI: vmi, Defaults: config.Default().Frontend, Frozen: earlier}, frontend.Facts{CPU: node})
 	made.Record.Machine = ""
 	if len(errs) > 0 {

@@ -49,3 +49,27 @@ func TestCPUOfKubeVirt(t *testing.T) {
 		t.Errorf("without svm: %v, %+v", errs, again.CPU)
 	}
 }
+
+// TestDefaultsOfKubeVirt: a guest whose record omits defaults of Kiln has them when KubeVirt runs it, and a place for each.
+func TestDefaultsOfKubeVirt(t *testing.T) {
+	t.Parallel()
+	vmi := takenMachine(t).VMI
+	whole, errs := KubeVirt(vmi, nil)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	earlier := whole.DeepCopy()
+	earlier.OmittedDefaults = []string{record.OmittedGuestAgent, record.OmittedSCSI, record.OmittedVirtioSerial}
+	for _, key := range earlier.OmittedDefaults {
+		delete(earlier.Devices, key)
+	}
+	again, errs := KubeVirt(vmi, earlier)
+	for _, key := range earlier.OmittedDefaults {
+		if _, has := again.Devices[key]; len(errs) > 0 || !has || again.OmittedDefaults != nil {
+			t.Errorf("%v: %s has a place: %t, and the record omits %q", errs, key, has, again.OmittedDefaults)
+		}
+	}
+	if len(earlier.OmittedDefaults) != 3 {
+		t.Error("the earlier record was written to")
+	}
+}
