@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -53,7 +52,6 @@ func Command(s *cmdutil.Session) *cobra.Command {
 	flags.StringVar(&o.html, "html", "", "write the answer into this file, a page that can be sent")
 	flags.StringVar(&o.state, "state", "", "file that keeps results: the next run computes only what has changed since")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		debug.SetGCPercent(gcPercent)
 		found, err := o.rehearse(cmd.Context())
 		if err != nil {
 			return err
@@ -70,9 +68,6 @@ func Command(s *cmdutil.Session) *cobra.Command {
 	o.Answers(cmd, "Rehearsal", rehearsal.Rehearsal{})
 	return cmd
 }
-
-// gcPercent is how much memory, in percent of what is in use, is allocated between two collections. With Go's 100, 10,000 VMs of a dump take more than 300 MB.
-const gcPercent = 50
 
 // rehearse reads the changes, and rehearses them for the dump if the user named one, and otherwise for the cluster.
 func (o *rehearseRun) rehearse(ctx context.Context) (*rehearsal.Rehearsal, error) {
