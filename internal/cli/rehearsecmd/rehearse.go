@@ -181,7 +181,7 @@ func (o *rehearseRun) writeFiles(r *rehearsal.Rehearsal) error {
 	if o.html == "" {
 		return nil
 	}
-	page, err := rehearsal.Page(r)
+	page, err := Page(r)
 	if err == nil {
 		err = rehearsal.WriteAtomically(o.html, page)
 	}

@@ -1,10 +1,11 @@
-package rehearsal
+package rehearsecmd
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/kilnvm/kiln/internal/workbench/rehearsal"
 	"github.com/kilnvm/kiln/pkg/catalog"
 	"github.com/kilnvm/kiln/pkg/record"
 	"golang.org/x/net/html"
@@ -13,21 +14,23 @@ import (
 // TestPage: the page shows what tenants wrote as text: it has no script and no element, attribute or link of theirs, and loads nothing.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	const hostile = `</style><script>alert(1)</script><img src=x onerror=alert(1)>"'{{.}}javascript:alert(1)`
+	const hostile = `</style><script>alert(1)</script><img src=x onerror=alert(1)>"'{{.}}javascript:alert(1)` + "\u202e\x1b[31m"
 	key := catalog.Key{Kind: hostile, Namespace: hostile, Name: hostile}
-	r := &Rehearsal{
-		Changes: []Change{{Key: key, Action: hostile, From: hostile, To: hostile, Source: hostile}}, KubeVirt: "v1.8", KubeVirtAfter: hostile,
-		Counts: map[Verdict]int{Breaks: 1}, OwnerLabel: hostile, VMs: []VM{{Namespace: hostile, Name: hostile, Owner: hostile, Verdict: Breaks, Group: 1}},
-		Groups: []Group{{ID: 1, Verdict: hostile, Causes: []Cause{{Key: key, From: hostile, To: hostile}}, Example: hostile, VMs: 1,
-			Changes:  []record.Change{{Device: "disk.root", Text: hostile, Verdict: record.Breaks}},
-			Refusals: []Refusal{{Rule: hostile, Policy: hostile, Field: hostile, Message: hostile}}, Namespaces: []Count{{hostile, 1}}, Owners: []Count{{hostile, 1}}}},
-		Unjudged: []Unknown{{hostile, hostile}}, Warnings: []string{hostile},
+	r := &rehearsal.Rehearsal{
+		Changes: []rehearsal.Change{{Key: key, Action: hostile, From: hostile, To: hostile, Source: hostile}}, KubeVirt: "v1.8", KubeVirtAfter: hostile,
+		Counts: map[rehearsal.Verdict]int{rehearsal.Breaks: 1}, OwnerLabel: hostile,
+		VMs: []rehearsal.VM{{Namespace: hostile, Name: hostile, Owner: hostile, Verdict: rehearsal.Breaks, Group: 1}},
+		Groups: []rehearsal.Group{{ID: 1, Verdict: hostile, Causes: []rehearsal.Cause{{Key: key, From: hostile, To: hostile}}, Example: hostile, VMs: 1,
+			Changes:    []record.Change{{Device: "disk.root", Text: hostile, Verdict: record.Breaks}},
+			Refusals:   []rehearsal.Refusal{{Rule: hostile, Policy: hostile, Field: hostile, Message: hostile}},
+			Namespaces: []rehearsal.Count{{Name: hostile, VMs: 1}}, Owners: []rehearsal.Count{{Name: hostile, VMs: 1}}}},
+		Unjudged: []rehearsal.Unknown{{What: hostile, Reason: hostile}}, Warnings: []string{hostile},
 	}
 	page, err := Page(r)
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, err := Page(&Rehearsal{})
+	plain, err := Page(&rehearsal.Rehearsal{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,6 +43,9 @@ func TestPage(t *testing.T) {
 	}
 	if len(known) == 0 || strings.Count(string(page), "&lt;script&gt;") < 15 {
 		t.Errorf("the page shows %d of the texts of tenants", strings.Count(string(page), "&lt;script&gt;"))
+	}
+	if strings.ContainsAny(string(page), "\u202e\x1b") || strings.Count(string(page), "<bdi>") < 15 {
+		t.Error("a text of a tenant has control characters, or changes the direction of others")
 	}
 	if !strings.Contains(string(page), "default-src &#39;none&#39;") && !strings.Contains(string(page), "default-src 'none'") {
 		t.Error("the page has no Content-Security-Policy")
