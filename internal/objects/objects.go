@@ -42,45 +42,62 @@ func New(scheme *runtime.Scheme, objects ...*unstructured.Unstructured) Reader {
 
 // Get copies an object into the given one. If it does not exist, the error is NotFound, as from a cluster.
 func (r Reader) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	kind, err := apiutil.GVKForObject(into, r.scheme)
+	object, err := findObject(r.scheme, r.objects, key, into)
 	if err != nil {
 		return err
-	}
-	object, found := r.objects[kind.GroupKind()][key]
-	if !found {
-		return apierrors.NewNotFound(schema.GroupResource{Group: kind.Group, Resource: strings.ToLower(kind.Kind)}, key.Name)
 	}
 	return copyTo(object, into)
 }
 
 // List fills a list with the objects of its kind, in no particular order. It applies only the namespace and the selector of labels, and ignores other options.
 func (r Reader) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
-	kind, err := apiutil.GVKForObject(list, r.scheme)
+	return fillList(r.scheme, r.objects, copyTo, list, options)
+}
+
+// fillList fills a list with the objects of its kind that the namespace and the selector of labels in the options match. decode writes an object into an item.
+func fillList[T any](
+	scheme *runtime.Scheme, kept map[schema.GroupKind]map[client.ObjectKey]T, decode func(T, any) error, list client.ObjectList, options []client.ListOption,
+) error {
+	kind, err := apiutil.GVKForObject(list, scheme)
 	if err != nil {
 		return err
 	}
 	var wanted client.ListOptions
 	wanted.ApplyOptions(options)
-	group := schema.GroupKind{Group: kind.Group, Kind: strings.TrimSuffix(kind.Kind, "List")}
 	items, err := meta.GetItemsPtr(list)
 	if err != nil {
 		return err
 	}
 	slice := reflect.ValueOf(items).Elem()
-	for at, object := range r.objects[group] {
+	for at, object := range kept[schema.GroupKind{Group: kind.Group, Kind: strings.TrimSuffix(kind.Kind, "List")}] {
 		if wanted.Namespace != "" && at.Namespace != wanted.Namespace {
 			continue
 		}
-		if wanted.LabelSelector != nil && !wanted.LabelSelector.Matches(labels.Set(object.GetLabels())) {
-			continue
-		}
 		item := reflect.New(slice.Type().Elem())
-		if err := copyTo(object, item.Interface()); err != nil {
+		if err := decode(object, item.Interface()); err != nil {
 			return err
+		}
+		if named, ok := item.Interface().(client.Object); ok && wanted.LabelSelector != nil && !wanted.LabelSelector.Matches(labels.Set(named.GetLabels())) {
+			continue
 		}
 		slice.Set(reflect.Append(slice, item.Elem()))
 	}
 	return nil
+}
+
+// findObject returns the object of a kind and name. If it does not exist, the error is NotFound, as from a cluster.
+func findObject[T any](
+	scheme *runtime.Scheme, kept map[schema.GroupKind]map[client.ObjectKey]T, key client.ObjectKey, into client.Object,
+) (found T, err error) {
+	kind, err := apiutil.GVKForObject(into, scheme)
+	if err != nil {
+		return found, err
+	}
+	found, exists := kept[kind.GroupKind()][key]
+	if !exists {
+		return found, apierrors.NewNotFound(schema.GroupResource{Group: kind.Group, Resource: strings.ToLower(kind.Kind)}, key.Name)
+	}
+	return found, nil
 }
 
 // copyTo converts an object to the type that the caller reads. Fields that the type lacks are dropped, as a typed client does.

@@ -5,17 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
 // Packed is a client.Reader of objects that are kept as JSON. A decoded object takes ten times as much memory, and a dump has tens of thousands of revisions
@@ -46,44 +41,16 @@ func (p *Packed) Add(object *unstructured.Unstructured) error {
 
 // Get decodes an object into the given one. If it does not exist, the error is NotFound, as from a cluster.
 func (p *Packed) Get(_ context.Context, key client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	kind, err := apiutil.GVKForObject(into, p.scheme)
+	raw, err := findObject(p.scheme, p.objects, key, into)
 	if err != nil {
 		return err
-	}
-	raw, found := p.objects[kind.GroupKind()][key]
-	if !found {
-		return apierrors.NewNotFound(schema.GroupResource{Group: kind.Group, Resource: strings.ToLower(kind.Kind)}, key.Name)
 	}
 	return unpackTo(raw, into)
 }
 
 // List fills a list with the objects of its kind, in no particular order. It applies only the namespace and the selector of labels.
 func (p *Packed) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
-	kind, err := apiutil.GVKForObject(list, p.scheme)
-	if err != nil {
-		return err
-	}
-	var wanted client.ListOptions
-	wanted.ApplyOptions(options)
-	items, err := meta.GetItemsPtr(list)
-	if err != nil {
-		return err
-	}
-	slice := reflect.ValueOf(items).Elem()
-	for at, raw := range p.objects[schema.GroupKind{Group: kind.Group, Kind: strings.TrimSuffix(kind.Kind, "List")}] {
-		if wanted.Namespace != "" && at.Namespace != wanted.Namespace {
-			continue
-		}
-		item := reflect.New(slice.Type().Elem())
-		if err := unpackTo(raw, item.Interface()); err != nil {
-			return err
-		}
-		if named, ok := item.Interface().(client.Object); ok && wanted.LabelSelector != nil && !wanted.LabelSelector.Matches(labels.Set(named.GetLabels())) {
-			continue
-		}
-		slice.Set(reflect.Append(slice, item.Elem()))
-	}
-	return nil
+	return fillList(p.scheme, p.objects, unpackTo, list, options)
 }
 
 // unpackTo decodes JSON. Whole numbers of an untyped object stay whole.
