@@ -152,7 +152,11 @@ func (o *auditRun) printCounts(a *audit.Audit) {
 	say := func(format string, args ...any) {
 		fmt.Fprintln(o.ErrOut, cmdutil.Printable(fmt.Sprintf(format, args...)))
 	}
-	for _, reason := range reasons(a.Unjudged) {
+	var why cmdutil.Reasons
+	for _, u := range a.Unjudged {
+		why.Add(u.What, strings.TrimPrefix(u.Reason, u.What+": "))
+	}
+	for _, reason := range why.Lines() {
 		say("error: %s", reason)
 	}
 	if n := len(a.Incomplete); n > 0 {
@@ -174,30 +178,6 @@ func (o *auditRun) printCounts(a *audit.Audit) {
 	say("%s judged%s, %d would be refused by %s. Of these, KubeVirt refuses %d, refuses %d when the VM starts, may refuse %d, and admits %d",
 		cmdutil.Counted(judged, "object"), rules, len(a.Objects), cmdutil.Counted(len(a.Rules), "rule"),
 		by[validate.KubeVirtRefuses], by[validate.KubeVirtRefusesVMI], by[validate.KubeVirtRefusesSome], by[validate.KubeVirtAdmits])
-}
-
-// reasons returns one line for each reason why something was not judged, since thousands of VMs may have the same.
-func reasons(all []audit.Unjudged) (lines []string) {
-	first, others := map[string]string{}, map[string]int{}
-	var order []string
-	for _, u := range all {
-		reason := strings.TrimPrefix(u.Reason, u.What+": ")
-		if _, known := first[reason]; known {
-			others[reason]++
-			continue
-		}
-		first[reason] = u.What
-		order = append(order, reason)
-	}
-	for _, reason := range order {
-		what := first[reason]
-		if n := others[reason]; n > 0 {
-			what += fmt.Sprintf(" and %d more", n)
-		}
-		lines = append(lines, what+": "+reason)
-	}
-	slices.Sort(lines)
-	return lines
 }
 
 // countText returns a number with the form of a noun for it.

@@ -28,8 +28,8 @@ func TestRepinPlan(t *testing.T) {
 		read.Items[0].To.Instancetype == "" {
 		t.Fatalf("%v: %+v", err, read)
 	}
-	if html, err := os.ReadFile(page); err != nil || !strings.Contains(string(html), "restart: 1 VMs") {
-		t.Errorf("the page: %v", err)
+	if html, err := os.ReadFile(page); err != nil || !strings.Contains(string(html), "<bdi>restart</bdi>: 1 VM, for example <bdi>") {
+		t.Errorf("the page: %v: %s", err, html)
 	}
 	wrote := false
 	server := &apiServer{answer: func(_ http.ResponseWriter, r *http.Request) bool {

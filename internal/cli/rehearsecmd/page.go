@@ -17,6 +17,7 @@ var pageText string
 // pageTemplate escapes what tenants wrote, replaces its control characters, and isolates its direction of writing. The page loads nothing, and its
 // Content-Security-Policy lets it run no script.
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+	"counted":  cmdutil.Counted,
 	"notable":  record.WithoutConsequences,
 	"breaks":   func(c record.Change) bool { return c.Verdict == record.Breaks },
 	"count":    func(r *rehearsal.Rehearsal, v rehearsal.Verdict) int { return r.Counts[v] },

@@ -169,26 +169,6 @@ func sum(of map[rehearsal.Verdict]int) (n int) {
 	return n
 }
 
-// unjudgedLines returns one line for each reason why something has no verdict, because thousands of VMs may have the same.
-func unjudgedLines(all []rehearsal.Unknown) (lines []string) {
-	first, others := map[string]string{}, map[string]int{}
-	for _, u := range all {
-		if _, known := first[u.Reason]; known {
-			others[u.Reason]++
-			continue
-		}
-		first[u.Reason] = u.What
-	}
-	for reason, what := range first {
-		if n := others[reason]; n > 0 {
-			what += fmt.Sprintf(" and %d more", n)
-		}
-		lines = append(lines, what+": "+reason)
-	}
-	slices.Sort(lines)
-	return lines
-}
-
 // writeCSV writes one row for each VM.
 func writeCSV(out io.Writer, r *rehearsal.Rehearsal) error {
 	w := csv.NewWriter(out)

@@ -165,7 +165,11 @@ func (o *rehearseRun) report(r *rehearsal.Rehearsal) error {
 	default:
 		return errors.Join(o.Print(*r), outcome)
 	}
-	for _, line := range unjudgedLines(r.Unjudged) {
+	var why cmdutil.Reasons
+	for _, u := range r.Unjudged {
+		why.Add(u.What, u.Reason)
+	}
+	for _, line := range why.Lines() {
 		fmt.Fprintln(o.ErrOut, cmdutil.Printable("error: "+line))
 	}
 	return outcome
