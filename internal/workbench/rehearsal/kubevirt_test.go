@@ -131,7 +131,7 @@ func TestKubeVirtsConverter(t *testing.T) {
 			if old == nil || now == nil {
 				continue
 			}
-			// KubeVirt's input devices of one bus have no aliases by which they could be told apart.
+			// KubeVirt gives input devices no alias. Two input devices of one bus have the same key here.
 			kubeVirts := slices.DeleteFunc(abi.Compare(old, now), func(c record.Change) bool { return c.Device == "input." && strings.Contains(c.Text, "its type") })
 			rehearsed := vm.Group > 0 && len(r.Groups[vm.Group-1].Changes) > 0
 			if rehearsed != (len(kubeVirts) > 0) {

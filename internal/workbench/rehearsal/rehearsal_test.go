@@ -165,7 +165,7 @@ func TestBesideKubeVirt(t *testing.T) {
 	}
 }
 
-// TestInstalled: a VM whose pin is older than what is installed is told apart from the VMs that the changes touch.
+// TestInstalled: a VM whose pin is older than what is installed is counted separately from the VMs that the changes touch.
 func TestInstalled(t *testing.T) {
 	t.Parallel()
 	catalog := few(readCatalog(t, samples.Sets(t)[0]))
