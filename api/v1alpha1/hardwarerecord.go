@@ -28,6 +28,8 @@ type HardwareRecord struct {
 	Machine string `json:"machine,omitempty"`
 	// smbios are the system strings of the DMI table by libvirt's names, without uuid and serial.
 	SMBIOS map[string]string `json:"smbios,omitempty"`
+	// bios are the strings of the BIOS in the DMI table by libvirt's names: vendor, version, date, release. Absent if the firmware writes its own strings.
+	BIOS map[string]string `json:"bios,omitempty"`
 	// generationID reports whether the guest sees a VM Generation ID device. The ID itself changes with each restore.
 	GenerationID bool `json:"generationID,omitempty"`
 	// bootDisk is the name of the disk that the firmware boots if no device of the VM sets bootOrder; absent if the firmware tried another device first.

@@ -9,8 +9,9 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// HardwareRecordVersion is the highest schemaVersion whose fields this version of Kiln knows. Version 2 added cpu and firmware, version 3 omittedDefaults.
-const HardwareRecordVersion = 3
+// HardwareRecordVersion is the highest schemaVersion whose fields this version of Kiln knows. Version 2 added cpu and firmware, version 3 omittedDefaults,
+// version 4 bios.
+const HardwareRecordVersion = 4
 
 // knownFields is HardwareRecord without its methods.
 type knownFields HardwareRecord

@@ -1974,6 +1974,13 @@ func (in *HardwareRecord) DeepCopyInto(out *HardwareRecord) {
 			(*out)[key] = val
 		}
 	}
+	if in.BIOS != nil {
+		in, out := &in.BIOS, &out.BIOS
+		*out = make(map[string]string, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.CPU != nil {
 		in, out := &in.CPU, &out.CPU
 		*out = new(GuestCPU)

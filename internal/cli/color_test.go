@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -47,12 +49,14 @@ func TestColors(t *testing.T) {
 		if err := command.Execute(); err == nil {
 			t.Fatal("the VM with a conflict is accepted")
 		}
-		printed := make([]byte, 1<<16)
-		n, err := user.Read(printed)
-		if err != nil {
+		if err := program.Close(); err != nil {
 			t.Fatal(err)
 		}
-		text := string(printed[:n])
+		printed, err := io.ReadAll(user)
+		if err != nil && !errors.Is(err, unix.EIO) { // Linux ends a pseudo-terminal whose program has closed it with EIO
+			t.Fatal(err)
+		}
+		text := string(printed)
 		for _, words := range []string{"\x1b[32maccepted\x1b[0m", "\x1b[31mrejected\x1b[0m"} {
 			if strings.Contains(text, words) != (noColor == "") {
 				t.Errorf("NO_COLOR='%s': %q in %q", noColor, words, text)

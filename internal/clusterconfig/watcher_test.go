@@ -127,12 +127,12 @@ func TestFrontendProfileInForce(t *testing.T) {
 			}
 		}
 		own := map[string]string{file: "S"}[source]
-		check("the kind is not served", "2", own)
+		check("the kind is not served", config.Default().Frontend.Version, own)
 		if c.profiles.Load() != nil {
 			t.Error("it is watched")
 		}
 		mapper.Add(v1alpha1.GroupVersion.WithKind(v1alpha1.KindFrontendProfile), meta.RESTScopeRoot)
-		check("no profile", "2", own)
+		check("no profile", config.Default().Frontend.Version, own)
 		if c.profiles.Load() == nil {
 			t.Error("the kind is served, and nothing watches it")
 		}

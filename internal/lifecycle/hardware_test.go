@@ -173,7 +173,7 @@ func TestChangedHardwareIsReported(t *testing.T) {
 func TestNewerRecordIsReported(t *testing.T) {
 	c := newCluster(t, newVM(v1.RunStrategyAlways))
 	c.reconcileRepeatedly()
-	c.bootAndShutDown(`{"schemaVersion":4,"machine":"q35-1","cache":{"model":"EPYC-v4"}}`)
+	c.bootAndShutDown(`{"schemaVersion":5,"machine":"q35-1","cache":{"model":"EPYC-v4"}}`)
 	var events []string
 	for range len(c.eventRecorder().Events) {
 		events = append(events, <-c.eventRecorder().Events)
@@ -181,7 +181,7 @@ func TestNewerRecordIsReported(t *testing.T) {
 	if all := strings.Join(events, "\n"); !strings.Contains(all, "Warning HardwareChanged") || !strings.Contains(all, "does not reproduce, 'cache'") {
 		t.Errorf("events:\n%s", all)
 	}
-	if record := c.hardware().Spec.Hardware; record.SchemaVersion != 4 || string(record.Unknown["cache"]) != `{"model":"EPYC-v4"}` {
+	if record := c.hardware().Spec.Hardware; record.SchemaVersion != 5 || string(record.Unknown["cache"]) != `{"model":"EPYC-v4"}` {
 		t.Errorf("record %+v", record)
 	}
 }

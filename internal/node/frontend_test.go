@@ -23,7 +23,7 @@ func TestFrontendOfStatus(t *testing.T) {
 		version string
 		ports   int
 	}{
-		{"none", nil, "2", 8},
+		{"none", nil, "3", 8},
 		{"a version", valid, "v7", 3},
 		{"ports that would take all memory",
 			&v1alpha1.Frontend{Version: "v7", FrontendProfileSpec: v1alpha1.FrontendProfileSpec{FreePorts: new(int32(1 << 30))}}, "", 0},

@@ -91,6 +91,8 @@ type FrontendDefaults struct {
 	// Version is the version of all values, which every hardware record has. It is the name of a FrontendProfile, or the number of Kiln's own values.
 	Version string
 	SMBIOS  SMBIOS
+	// BIOS are the strings of the BIOS of guests that boot by BIOS.
+	BIOS BIOS
 	// FreePorts is the number of empty PCIe root ports of a new guest, for devices that are plugged in later.
 	FreePorts int
 	// EFIVideo is the video model of VMIs on amd64 that boot by EFI and do not set devices.video.type. Video is the video model of all other VMIs, by
@@ -110,6 +112,9 @@ type FrontendDefaults struct {
 
 // SMBIOS are the system strings of the guest's DMI table, KubeVirt's smbios. Empty strings are left out.
 type SMBIOS struct{ Manufacturer, Product, Family, Version, SKU string }
+
+// BIOS are the strings of the BIOS in the guest's DMI table. If they are empty, the firmware writes its own strings.
+type BIOS struct{ Vendor, Version, Date string }
 
 // Default returns the configuration of a cluster that sets nothing.
 func Default() Cluster { c, _ := FromKubeVirt(v1.KubeVirtConfiguration{}); return c }

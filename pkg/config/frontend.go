@@ -7,7 +7,7 @@ import (
 )
 
 // frontendVersion must change when any value below changes: a record has the version with which its guest was first started.
-const frontendVersion = "2"
+const frontendVersion = "3"
 
 // freePorts is eight: eight devices can be plugged in, whatever devices the guest has at its start, and the ports are the functions of one slot of the root
 // complex. KubeVirt keeps at least three ports empty, and usually fills up to eight ports in all.
@@ -23,8 +23,10 @@ func frontendDefaults(cfg v1.KubeVirtConfiguration, on Gates) FrontendDefaults {
 		}
 	}
 	return FrontendDefaults{
-		Version:   frontendVersion,
-		SMBIOS:    strings,
+		Version: frontendVersion,
+		SMBIOS:  strings,
+		// SeaBIOS writes this vendor and date, and the version of its package, which an upgrade of the host changes.
+		BIOS:      BIOS{Vendor: "SeaBIOS", Version: "kiln-1", Date: "04/01/2014"},
 		FreePorts: freePorts,
 		EFIVideo:  "bochs",
 		// KubeVirt does not render this device. Windows and its directory service need it to detect a restore.

@@ -82,6 +82,7 @@ func TestFrontendIsPinnedWhole(t *testing.T) {
 	want := config.FrontendDefaults{
 		Version:   "v7",
 		SMBIOS:    config.SMBIOS{Manufacturer: "Acme", Product: "P", Family: "KubeVirt"},
+		BIOS:      ownBIOS,
 		FreePorts: 8, EFIVideo: "bochs", GenerationID: true, USBModel: "qemu-xhci",
 		Video: map[string]string{"amd64": "virtio", "arm64": "virtio", "s390x": "virtio"},
 	}
@@ -115,7 +116,7 @@ func TestFrontendProfileSetsEverything(t *testing.T) {
 	t.Parallel()
 	got := config.Default().WithFrontendProfiles([]v1alpha1.FrontendProfile{frontendProfile(t, "v1", everyValue)}).FrontendDefaults()
 	want := config.FrontendDefaults{
-		Version: "v1", SMBIOS: config.SMBIOS{Manufacturer: "A", Product: "B", Family: "E", Version: "C", SKU: "D"},
+		Version: "v1", SMBIOS: config.SMBIOS{Manufacturer: "A", Product: "B", Family: "E", Version: "C", SKU: "D"}, BIOS: ownBIOS,
 		EFIVideo: "vga", Video: map[string]string{"amd64": "cirrus", "arm64": "ramfb", "s390x": "virtio"}, USBModel: "nec-xhci", DeflateOnOOM: true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -9,10 +9,14 @@ import (
 )
 
 // version and what it stands for change together: guests keep the set that they were first started with by its version.
+// ownBIOS are Kiln's strings of the BIOS. No FrontendProfile has them.
+var ownBIOS = config.BIOS{Vendor: "SeaBIOS", Version: "kiln-1", Date: "04/01/2014"}
+
 func TestFrontendDefaults(t *testing.T) {
 	want := config.FrontendDefaults{
-		Version:      "2",
+		Version:      "3",
 		SMBIOS:       config.SMBIOS{Manufacturer: "KubeVirt", Product: "None", Family: "KubeVirt"},
+		BIOS:         ownBIOS,
 		FreePorts:    8,
 		EFIVideo:     "bochs",
 		GenerationID: true,

@@ -61,6 +61,19 @@ func deviceText(key string) string {
 	return fmt.Sprintf("%s '%s'", kind, name)
 }
 
+// systemStrings returns the strings of the DMI table. The names of the strings of the BIOS begin with "bios".
+func systemStrings(r Record) map[string]string {
+	if len(r.BIOS) == 0 {
+		return r.SMBIOS
+	}
+	all := make(map[string]string, len(r.SMBIOS)+len(r.BIOS))
+	maps.Copy(all, r.SMBIOS)
+	for name, text := range r.BIOS {
+		all["bios "+name] = text
+	}
+	return all
+}
+
 // comparedParts are the parts of a record beside its devices.
 var comparedParts = []struct {
 	part Part
@@ -72,7 +85,7 @@ var comparedParts = []struct {
 	{PartMachine, func(r Record) any { return r.Machine }},
 	{PartBoot, func(r Record) any { return r.BootDisk }},
 	{PartFirmware, func(r Record) any { return r.Firmware }},
-	{PartSMBIOS, func(r Record) any { return r.SMBIOS }},
+	{PartSMBIOS, func(r Record) any { return systemStrings(r) }},
 	{PartVideo, func(r Record) any { return r.Video }},
 	{PartVSOCK, func(r Record) any { return r.VSOCK }},
 	{PartTSC, func(r Record) any { return r.TSC }},

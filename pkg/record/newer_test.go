@@ -11,7 +11,7 @@ import (
 )
 
 // later is a record of a later version of Kiln.
-const later = `{"schemaVersion":4,"defaults":"2","digest":"sha256:` + zeros + `","machine":"pc-q35-9.2","devices":{"disk.a":{"pci":"0000:0b:00.0"}},` +
+const later = `{"schemaVersion":5,"defaults":"2","digest":"sha256:` + zeros + `","machine":"pc-q35-9.2","devices":{"disk.a":{"pci":"0000:0b:00.0"}},` +
 	`"cache":{"model":"EPYC-v4","flags":["a<b"],"bits":9007199254740993},"firmwareBuild":"edk2-20250221"}`
 
 const zeros = "0000000000000000000000000000000000000000000000000000000000000000"
@@ -47,7 +47,7 @@ func TestNewerRecordIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := &Record{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, again); err != nil || again.Unknown["firmwareBuild"] == nil || again.SchemaVersion != 4 {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(tree, again); err != nil || again.Unknown["firmwareBuild"] == nil || again.SchemaVersion != 5 {
 		t.Errorf("%v: %+v", err, again)
 	}
 	if changes := Compare(*r, *read(t, strings.Replace(later, "EPYC-v4", "EPYC-v5", 1))); len(changes) > 0 {
@@ -76,7 +76,7 @@ func TestUnknownFieldsOfNone(t *testing.T) {
 func TestNewer(t *testing.T) {
 	t.Parallel()
 	text := DescribeNewer(read(t, later))
-	if !strings.Contains(text, "schemaVersion 4") || !strings.HasSuffix(text, "does not reproduce, 'cache', 'firmwareBuild'") {
+	if !strings.Contains(text, "schemaVersion 5") || !strings.HasSuffix(text, "does not reproduce, 'cache', 'firmwareBuild'") {
 		t.Error(text)
 	}
 	for _, current := range []*Record{nil, {}, {SchemaVersion: 1}, {Unknown: map[string]json.RawMessage{"cache": nil}}} {
@@ -84,7 +84,7 @@ func TestNewer(t *testing.T) {
 			t.Errorf("%+v: %s", current, text)
 		}
 	}
-	hostile := read(t, `{"schemaVersion":4}`)
+	hostile := read(t, `{"schemaVersion":5}`)
 	hostile.Unknown = map[string]json.RawMessage{}
 	for i := range 1000 {
 		hostile.Unknown[fmt.Sprintf("%d\n%s", i, strings.Repeat("x", 1000))] = json.RawMessage("1")
@@ -101,7 +101,7 @@ func TestCheckOfNewer(t *testing.T) {
 		t.Error(err)
 	}
 	long := json.RawMessage(`"` + strings.Repeat("x", longestRecord) + `"`)
-	endless := &Record{SchemaVersion: 4, Unknown: map[string]json.RawMessage{"cache": long}}
+	endless := &Record{SchemaVersion: 5, Unknown: map[string]json.RawMessage{"cache": long}}
 	if err := Check(endless); err == nil || !strings.Contains(err.Error(), "bytes, at most") {
 		t.Error(err)
 	}

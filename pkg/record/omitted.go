@@ -76,7 +76,7 @@ func KeepOmitted(earlier, now *Record) (kept []string) {
 		counts := has // the entry is about a setting of a device
 		switch {
 		case entry == OmittedSMBIOS:
-			counts = now.Serial == "" && len(now.SMBIOS) == 0
+			counts = now.Serial == "" && len(now.SMBIOS)+len(now.BIOS) == 0
 		case strings.HasPrefix(entry, "features/"), strings.HasPrefix(entry, "pm/"):
 			counts = true
 		case !ofDevice:

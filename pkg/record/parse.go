@@ -124,6 +124,9 @@ func checkRecord(r *Record, f *findings) {
 		f.addFinding("smbios", name, checkSMBIOSName(name))
 		f.addFinding("smbios["+name+"]", r.SMBIOS[name], checkText(r.SMBIOS[name]))
 	}
+	for _, name := range sortedKeys(r.BIOS) {
+		f.addFinding("bios["+name+"]", r.BIOS[name], CheckBIOS(name, r.BIOS[name]))
+	}
 	for _, name := range sortedKeys(r.MACs) {
 		f.addFinding("macs", name, checkDeviceName(name, "the name of an interface"))
 		f.addFinding("macs["+name+"]", r.MACs[name], matchForm(macForm, r.MACs[name], "a unicast MAC address such as '02:1a:4b:00:00:01'"))
@@ -195,6 +198,9 @@ var (
 	machineForm  = regexp.MustCompile(`^[a-z][A-Za-z0-9._-]{0,63}$`)
 	modelForm    = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 	firmwareForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	biosDateForm = regexp.MustCompile(`^(0[1-9]|1[0-2])/(0[1-9]|[12][0-9]|3[01])/(19|20)[0-9]{2}$`)
+	// Both numbers have one byte.
+	biosReleaseForm = regexp.MustCompile(`^(0|[1-9][0-9]?|1[0-9]{2}|2[0-4][0-9]|25[0-5])\.(0|[1-9][0-9]?|1[0-9]{2}|2[0-4][0-9]|25[0-5])$`)
 	// The second digit of a unicast address is even.
 	macForm = regexp.MustCompile(`^[0-9a-fA-F][02468aceACE]([:-][0-9a-fA-F]{2}){5}$`)
 	// Kinds are not listed: a kind of a later version, or a device that this guest does not have, has no effect.
@@ -232,6 +238,22 @@ func checkSMBIOSName(name string) error {
 		return nil
 	}
 	return errors.New("must be manufacturer, product, version, sku or family")
+}
+
+// CheckBIOS judges a string of the BIOS by its name in libvirt's sysinfo/bios. libvirt refuses another form of a date, and QEMU another form of a release.
+func CheckBIOS(name, text string) error {
+	switch name {
+	case "vendor", "version":
+		if text == "" {
+			return errors.New("must not be empty")
+		}
+		return checkText(text)
+	case "date":
+		return matchForm(biosDateForm, text, "a date such as '04/01/2014'")
+	case "release":
+		return matchForm(biosReleaseForm, text, "a release such as '0.1'")
+	}
+	return errors.New("the name must be vendor, version, date or release")
 }
 
 func checkRange[T int | uint | uint64](n, least, most T) error {

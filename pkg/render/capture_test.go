@@ -136,7 +136,7 @@ func TestCaptureKeepsWhatRuns(t *testing.T) {
 			t.Fatalf("%s: %v", why, errs)
 		}
 		if c := taken.CPU; c == nil || c.Requested != "host-model" || c.Model != "Skylake" || !slices.Equal(c.Features, []string{"vmx"}) || c.Verified ||
-			c.Topology.Cores != 2 || taken.SchemaVersion != 2 {
+			c.Topology.Cores != 2 || taken.SchemaVersion != 4 {
 			t.Errorf("%s: the CPU is %+v, of a record of version %d", why, c, taken.SchemaVersion)
 		}
 		m.Frozen = &taken

@@ -50,7 +50,7 @@ func TestFirstBootRecordsCPU(t *testing.T) {
 	first := o.boot(nil)
 	want := &record.CPU{Requested: "host-model", Model: "EPYC", Vendor: "AMD", Features: hostCPU.Features, DisabledFeatures: hostCPU.DisabledFeatures,
 		Topology: record.Topology{Sockets: 8, Cores: 1, Threads: 1}}
-	if diff := cmp.Diff(want, first.Record.CPU); diff != "" || first.Record.SchemaVersion != 2 {
+	if diff := cmp.Diff(want, first.Record.CPU); diff != "" || first.Record.SchemaVersion != 4 {
 		t.Errorf("schemaVersion %d (-want +got):\n%s", first.Record.SchemaVersion, diff)
 	}
 	o.host.CPUs = map[string]v1alpha1.ReportedCPU{"amd64": {Model: "Skylake-Server", Vendor: "Intel"}}
@@ -81,7 +81,7 @@ func TestFirstSeenCPU(t *testing.T) {
 	t.Parallel()
 	o := newCPUOwner(t)
 	old := o.boot(nil).Record
-	old.CPU, old.SchemaVersion = nil, 0
+	old.CPU, old.BIOS, old.SchemaVersion = nil, nil, 0
 	seen := o.boot(&old).Record
 	if seen.CPU == nil || !seen.CPU.FirstSeen || seen.SchemaVersion != 2 {
 		t.Fatalf("%+v with schemaVersion %d", seen.CPU, seen.SchemaVersion)

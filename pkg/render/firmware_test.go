@@ -128,7 +128,7 @@ func TestCapturedFirmware(t *testing.T) {
 func TestFirmwareOfOtherGuests(t *testing.T) {
 	t.Parallel()
 	bios, errs := Domain(withEFI(t, "firmware: {}"))
-	if len(errs) > 0 || bios.Record.Firmware != record.NoFirmware || bios.Record.SchemaVersion != 2 {
+	if len(errs) > 0 || bios.Record.Firmware != record.NoFirmware || bios.Record.SchemaVersion != 4 {
 		t.Fatalf("%v: '%s'", errs.ToAggregate(), bios.Record.Firmware)
 	}
 	efi := withEFI(t, withoutKeys)
@@ -137,11 +137,12 @@ func TestFirmwareOfOtherGuests(t *testing.T) {
 	if len(errs) > 0 || changed.Record.Firmware != "OVMF_CODE_4M.fd" {
 		t.Fatalf("%v: '%s'", errs.ToAggregate(), changed.Record.Firmware)
 	}
-	if changes := record.Compare(bios.Record, changed.Record); len(changes) != 1 || changes[0].Part != record.PartFirmware {
-		t.Errorf("the firmware is another one: %v", changes)
+	if changes := record.Compare(bios.Record, changed.Record); len(changes) != 2 || changes[0].Part != record.PartFirmware ||
+		changes[1].Part != record.PartSMBIOS {
+		t.Errorf("the firmware is another one, and writes its own strings: %v", changes)
 	}
 	earlier := bios.Record
-	earlier.Firmware = ""
+	earlier.Firmware, earlier.BIOS = "", nil
 	if changes := record.Compare(earlier, changed.Record); len(changes) > 0 {
 		t.Errorf("a record of an earlier version has no firmware to compare: %v", changes)
 	}

@@ -31,7 +31,9 @@ func KubeVirtOn(vmi *v1.VirtualMachineInstance, earlier *record.Record, node *v1
 		whole.OmittedDefaults = nil
 		earlier = &whole
 	}
-	made, errs := FromFacts(Machine{VMI: vmi, Defaults: config.Default().Frontend, Frozen: earlier}, frontend.Facts{CPU: node})
+	defaults := config.Default().Frontend
+	defaults.BIOS = config.BIOS{} // KubeVirt writes no strings of the BIOS
+	made, errs := FromFacts(Machine{VMI: vmi, Defaults: defaults, Frozen: earlier}, frontend.Facts{CPU: node})
 	made.Record.Machine = ""
 	if len(errs) > 0 {
 		return made.Record, errs

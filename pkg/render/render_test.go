@@ -57,7 +57,7 @@ func TestFieldsOfALaterVersion(t *testing.T) {
 		t.Fatal(errs)
 	}
 	later := first.Record
-	later.SchemaVersion, later.Unknown = 3, map[string]json.RawMessage{"cache": json.RawMessage(`"EPYC"`)}
+	later.SchemaVersion, later.Unknown = v1alpha1.HardwareRecordVersion+1, map[string]json.RawMessage{"cache": json.RawMessage(`"EPYC"`)}
 	m.Frozen = &later
 	second, errs := Domain(m)
 	if diff := cmp.Diff(later, second.Record); diff != "" || len(errs) > 0 {

@@ -27,7 +27,7 @@ type hostContext struct {
 func (c hostContext) renderMachine(vmi *v1.VirtualMachineInstance, defaults config.FrontendDefaults) render.Machine {
 	m := render.Machine{VMI: vmi, Defaults: defaults, Host: backend.Assumed(vmi.Spec.Architecture), Bindings: backend.AssumedBindings(vmi)}
 	m.Defaults.HostDevicesByNUMANode = false // the converter asks the host, which the recordings leave out
-	m.Defaults.SMBIOS = config.SMBIOS{}
+	m.Defaults.SMBIOS, m.Defaults.BIOS = config.SMBIOS{}, config.BIOS{}
 	if s := c.SMBIOS; s != nil {
 		m.Defaults.SMBIOS = config.SMBIOS{Manufacturer: s.Manufacturer, Product: s.Product, Family: s.Family, Version: s.Version, SKU: s.Sku}
 	}

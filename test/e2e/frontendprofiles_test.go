@@ -4,7 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/kilnvm/kiln/pkg/config"
 )
+
+// ownVersion is the version of Kiln's own values.
+var ownVersion = config.Default().Frontend.Version
 
 // fronted is a VM of a machine; a guest without disk reaches its firmware, which is enough.
 func fronted(m machine, name, strategy string) string {
@@ -64,7 +69,7 @@ func (f frontends) has(name, why, version, manufacturer string) {
 			version, manufacturer)
 	}
 	xml, err := f.ActiveXML(f.space.name + "_" + name)
-	if err != nil || !strings.Contains(xml, "<entry name='manufacturer'>"+manufacturer+"</entry>") || strings.Contains(xml, "<genid>") != (version == "2") {
+	if err != nil || !strings.Contains(xml, "<entry name='manufacturer'>"+manufacturer+"</entry>") || strings.Contains(xml, "<genid>") != (version == ownVersion) {
 		f.Errorf("%s: libvirt runs '%s' otherwise: %v\n%s", why, name, err, xml)
 	}
 }
@@ -102,7 +107,7 @@ func TestFrontendProfiles(t *testing.T) {
 	f.forged()
 
 	f.start("before", "first", "moved", "second")
-	f.has("before", "a VM of before the first version", "2", "KubeVirt")
+	f.has("before", "a VM of before the first version", ownVersion, "KubeVirt")
 	f.has("first", "a VM of the first version", "v1", "Acme-1")
 	f.has("moved", "a VM that was pinned anew", "v2", "Acme-2")
 	f.has("second", "a VM of the second version", "v2", "Acme-2")

@@ -349,11 +349,11 @@ func (u *upgrade) grows(i int, why string) {
 func (u *upgrade) laterRecord() {
 	u.Helper()
 	const cache = `{"model":"EPYC-v4","features":["a<b"]}`
-	u.must(u.kubectl("", "patch", "guesthardware", "profiled", "--type=merge", `-p={"spec":{"hardware":{"schemaVersion":4,"cache":`+cache+`}}}`))
+	u.must(u.kubectl("", "patch", "guesthardware", "profiled", "--type=merge", `-p={"spec":{"hardware":{"schemaVersion":5,"cache":`+cache+`}}}`))
 	keeps := func(why string, want bool) {
 		u.Helper()
 		r := u.recorded("profiled")
-		if is := r.SchemaVersion == 4 && r.Unknown["cache"] != nil; is != want {
+		if is := r.SchemaVersion == 5 && r.Unknown["cache"] != nil; is != want {
 			u.Errorf("%s: the record has version %d and %s", why, r.SchemaVersion, r.Unknown)
 		}
 	}

@@ -40,14 +40,15 @@ const (
 var elementRows = []elementRow{
 	{"uuid", recorded, "`uuid`, unless `firmware.uuid` is set; it comes from the VM's identity, which clones do not inherit"},
 	{"sysinfo/system", recorded, "`smbios`, `serial` and `uuid`; KubeVirt's `smbios` and FrontendProfiles count at the first boot only"},
+	{"sysinfo/bios", recorded, "`bios`: the strings of the first boot of a guest that boots by BIOS. EFI firmware writes its own strings. The BIOS also " +
+		"writes its own strings if the record of the guest has none, because an earlier version of Kiln or another program made it"},
 	{"sysinfo", derived, "`chassis` and the Ignition annotation; " + bySpec + ". QEMU's own strings of chassis, base board and processor come with `machine`"},
 	{"genid", recorded, "`generationID` says whether the guest has the device; the ID itself changes with each restore and clone, as guests expect"},
 	{"os/type", recorded, byMachine + "; the architecture is the spec's"},
 	{"os/boot devices/disk/boot", recorded, "`bootDisk` if no device has `bootOrder`, else the spec; a guest without a disk boots the first disk that it gets"},
 	{"devices/interface/boot devices/interface/rom devices/hostdev/rom", derived, "`bootOrder`; " + bySpec},
 	{"os/loader", recorded, "`firmware` is the file name of the EFI build. If the host lacks this build, the guest starts with another build. The " +
-		"record then contains the other build, and an event names the change. A new version of a build with the same name is not noticed, and neither is a " +
-		"new SeaBIOS"},
+		"record then contains the other build, and an event names the change. A new version of a build with the same name is not noticed"},
 	{"os/loader@secure os/loader@stateless", derived, "`firmware.bootloader.efi` and `launchSecurity`; " + bySpec},
 	{"os/nvram", ofHost, "the file of the guest's EFI variables; its format follows the build of the first start with variables, and another format is refused"},
 	{"os os/acpi/table@type", derived, "`firmware`, `startStrategy`; " + bySpec},

@@ -19,6 +19,9 @@ func Freeze(dom *libvirtxml.Domain, defaults string) record.Record {
 		r.SchemaVersion = firmwareVersion
 	}
 	r.SMBIOS, r.Serial = SystemStrings(dom)
+	if r.BIOS = biosStrings(dom); len(r.BIOS) > 0 {
+		r.SchemaVersion = biosVersion
+	}
 	r.TSC = tscFrequency(dom.Clock)
 	r.NUMA = numaNodes(dom)
 	if dom.Devices == nil {
@@ -38,8 +41,11 @@ func Freeze(dom *libvirtxml.Domain, defaults string) record.Record {
 	return r
 }
 
-// firmwareVersion is the schemaVersion that added firmware.
-const firmwareVersion = 2
+// Values of schemaVersion that added a field.
+const (
+	firmwareVersion = 2
+	biosVersion     = 4
+)
 
 // firmwareBuild returns the file name of the firmware build. It returns an empty text if the frontend leaves the choice to the backend, and for a file of a
 // running domain whose name no record can have.
@@ -180,6 +186,25 @@ func SystemStrings(dom *libvirtxml.Domain) (map[string]string, string) {
 		}
 	}
 	return texts, serial
+}
+
+// biosStrings returns the strings of the BIOS in the DMI table, nil if the firmware writes its own. Strings that no record can have are left out.
+func biosStrings(dom *libvirtxml.Domain) (texts map[string]string) {
+	for _, info := range dom.SysInfo {
+		if info.SMBIOS == nil || info.SMBIOS.BIOS == nil {
+			continue
+		}
+		for _, entry := range info.SMBIOS.BIOS.Entry {
+			if record.CheckBIOS(entry.Name, entry.Value) != nil {
+				continue
+			}
+			if texts == nil {
+				texts = map[string]string{}
+			}
+			texts[entry.Name] = entry.Value
+		}
+	}
+	return texts
 }
 
 // tscFrequency is in Hz, 0 without a promised one.

@@ -174,7 +174,7 @@ func (g *guest) hasSystemStrings() bool {
 	if !g.arch.smbios || !record.Omits(g.Frozen, record.OmittedSMBIOS) {
 		return g.arch.smbios
 	}
-	return g.spec.Domain.Chassis != nil || len(g.Frozen.SMBIOS) > 0 || g.Frozen.Serial != "" || !identity.HasDerivedSerial(g.VMI)
+	return g.spec.Domain.Chassis != nil || len(g.Frozen.SMBIOS)+len(g.Frozen.BIOS) > 0 || g.Frozen.Serial != "" || !identity.HasDerivedSerial(g.VMI)
 }
 
 // dmiStrings returns the DMI strings. Strings that no field of the API governs are recorded at the first boot. KubeVirt reads them from the cluster's
@@ -192,6 +192,9 @@ func (g *guest) dmiStrings() *libvirtxml.DomainSysInfoSMBIOS {
 	system.Entry = sysInfoEntries("manufacturer", smbios.Manufacturer, "product", smbios.Product, "version", smbios.Version,
 		"serial", serial, "uuid", g.knownUUID(), "sku", smbios.SKU, "family", smbios.Family)
 	info := &libvirtxml.DomainSysInfoSMBIOS{System: system}
+	if list := g.biosStrings(); len(list) > 0 {
+		info.BIOS = &libvirtxml.DomainSysInfoBIOS{Entry: list}
+	}
 	if c := g.spec.Domain.Chassis; c != nil {
 		list := sysInfoEntries("manufacturer", c.Manufacturer, "version", c.Version, "serial", c.Serial, "asset", c.Asset, "sku", c.Sku)
 		if len(list) > 0 {
@@ -199,6 +202,21 @@ func (g *guest) dmiStrings() *libvirtxml.DomainSysInfoSMBIOS {
 		}
 	}
 	return info
+}
+
+// biosStrings returns the strings of the BIOS. A guest keeps the strings of its first boot, because the strings of the firmware
+// contain the version of its package. EFI firmware writes its own strings, because libvirt cannot say in this part of the table that the firmware is EFI.
+func (g *guest) biosStrings() []libvirtxml.DomainSysInfoEntry {
+	f := g.spec.Domain.Firmware
+	efi := f != nil && f.Bootloader != nil && f.Bootloader.EFI != nil
+	switch r := g.Frozen; {
+	case efi && (r == nil || r.Firmware == record.NoFirmware): // the strings of a record without EFI are of the BIOS that the guest had
+		return nil
+	case r != nil:
+		return sysInfoEntries("vendor", r.BIOS["vendor"], "version", r.BIOS["version"], "date", r.BIOS["date"], "release", r.BIOS["release"])
+	}
+	b := g.Defaults.BIOS
+	return sysInfoEntries("vendor", b.Vendor, "version", b.Version, "date", b.Date)
 }
 
 func (g *guest) smbiosDefaults() config.SMBIOS {
