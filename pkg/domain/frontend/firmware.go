@@ -204,13 +204,15 @@ func (g *guest) dmiStrings() *libvirtxml.DomainSysInfoSMBIOS {
 	return info
 }
 
-// biosStrings returns the strings of the BIOS. A guest keeps the strings of its first boot, because the strings of the firmware
-// contain the version of its package. EFI firmware writes its own strings, because libvirt cannot say in this part of the table that the firmware is EFI.
+// biosStrings returns the strings of the BIOS. A guest keeps the strings of its first boot, because the strings of the firmware contain the version of its
+// package. EFI firmware writes its own strings, because libvirt cannot say in this part of the table that the firmware is EFI.
 func (g *guest) biosStrings() []libvirtxml.DomainSysInfoEntry {
 	f := g.spec.Domain.Firmware
 	efi := f != nil && f.Bootloader != nil && f.Bootloader.EFI != nil
 	switch r := g.Frozen; {
 	case efi && (r == nil || r.Firmware == record.NoFirmware): // the strings of a record without EFI are of the BIOS that the guest had
+		return nil
+	case r != nil && len(r.BIOS) == 0:
 		return nil
 	case r != nil:
 		return sysInfoEntries("vendor", r.BIOS["vendor"], "version", r.BIOS["version"], "date", r.BIOS["date"], "release", r.BIOS["release"])
