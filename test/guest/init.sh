@@ -188,7 +188,7 @@ machine() {
 	if [ -r $handed/etc/vmgenid_guid/raw ]; then
 		fact generation "$(tail -c +41 $handed/etc/vmgenid_guid/raw | head -c 16 | hexdump -v -e '1/1 "%02x"')"
 	fi
-	fact smbios "$(sum /sys/firmware/dmi/tables/DMI)"
+	fact smbios "$(hexdump -v -e '1/1 "%02x"' /sys/firmware/dmi/tables/DMI)"
 }
 
 # places: where PCI and USB devices, disks and network cards are.

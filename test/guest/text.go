@@ -52,7 +52,7 @@ var shown = map[string][]string{
 	"rng":        {"*"},
 	"secureboot": {"*"},
 	"serial":     {"*"},
-	"smbios":     {"*"}, // size and SHA-256 of the whole table
+	"smbios":     {"*"}, // the structures of the table
 	"tpm":        {"version"},
 	"usb":        {"vendor", "product", "name", "speed", "serial", "bcdDevice"},
 	"virtio":     {"device", "features"},
@@ -89,8 +89,11 @@ var omitted = map[string]string{
 func (r Report) shownFacts(area string, fields map[string]string) map[string]string {
 	out := map[string]string{}
 	wanted := shown[area]
-	if area == "pci" {
+	switch area {
+	case "pci":
 		fields = withConfig(fields)
+	case "smbios":
+		fields = structures(fields[""])
 	}
 	for field, value := range fields {
 		if slices.Contains(wanted, "*") || slices.Contains(wanted, field) {

@@ -22,6 +22,7 @@ var sample = map[string]string{
 	"usb.usb2.path": "/sys/devices/pci0000:00/0000:00:02.1/usb2", "usb.usb2.vendor": "1d6b", "usb.usb2.speed": "480", "usb.usb2.serial": "0000:05:00.0",
 	"usb.2-1.4.path": "/sys/devices/pci0000:00/0000:00:02.1/usb2/2-1/2-1.4", "usb.2-1.4.serial": "stick",
 	"namespace.\\_SB_.PCI0.S11_": "0x00020001", "bootorder": "/pci@i0cf8/pci-bridge@2,1/scsi@0/disk@0,0 HALT",
+	"smbios": "010600010102" + "416200430000" + "7f04007f" + "0000" + "0102",
 }
 
 const sampleText = `bootorder=/pci@i0cf8/pci-bridge@2,1/scsi@0/disk@0,0 HALT
@@ -34,6 +35,9 @@ node 0 blocks=4
 pci 02.1 vendor=0x1b36
 pci 02.1/00.0 bars=1:0x1000m
 port 02.1/00.0:3 name=agent
+smbios 1.0100=010600010102 "Ab" "C"
+smbios 127.7f00=7f04007f
+smbios rest=0102
 usb 02.1:1.4 serial=stick
 usb 02.1:hub-480 speed=480
 usb 02.1:hub-480 vendor=1d6b
