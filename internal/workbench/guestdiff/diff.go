@@ -102,6 +102,7 @@ func compareSides(ctx context.Context, b *workbench.Bench, before, after *Side) 
 	d.Before, d.BeforeDigest = before.label(), before.rendered.Record.Digest
 	d.After, d.AfterDigest = after.label(), after.rendered.Record.Digest
 	d.Changes = append([]record.Change{}, abi.Compare(before.rendered.Frontend, after.rendered.Frontend)...)
+	d.addMovedAnew(before, after)
 	d.Verdict = record.Judge(d.Changes)
 	return d, nil
 }

@@ -1,7 +1,12 @@
 package guestdiff
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+
 	"github.com/kilnvm/kiln/internal/workbench"
+	"github.com/kilnvm/kiln/pkg/domain/kubevirt"
 	"github.com/kilnvm/kiln/pkg/instancetype"
 	"github.com/kilnvm/kiln/pkg/record"
 	"github.com/kilnvm/kiln/pkg/validate"
@@ -21,6 +26,27 @@ func (d *Difference) addRollout(before, after workbench.Reviewed) {
 	d.Rollout = &rollout
 	if d.Verdict == record.NeedsRestart && len(rollout.Open)+len(rollout.Restart) == 0 && len(rollout.Live)+len(rollout.Migrating) > 0 {
 		d.Verdict = record.Compatible
+	}
+}
+
+// addMovedAnew adds the devices that move because KubeVirt runs the guest and nothing keeps its addresses: libvirt assigns them anew at each start. A guest
+// with a hardware record keeps its addresses.
+func (d *Difference) addMovedAnew(before, after *Side) {
+	if !after.Guest.Input.Cluster.Limits.KubeVirtGuests || before.Guest.Recorded != nil {
+		return
+	}
+	changed := map[string]bool{}
+	for _, change := range d.Changes {
+		changed[change.Device] = true
+	}
+	now := kubevirt.PlacedAnew(after.rendered.Frontend, after.Guest.Explicit)
+	was := kubevirt.PlacedAnew(before.rendered.Frontend, before.Guest.Explicit)
+	for _, key := range slices.Sorted(maps.Keys(was)) {
+		if is, still := now[key]; still && is != was[key] && !changed[key] {
+			kind, name := record.SplitKey(key)
+			text := fmt.Sprintf("%s '%s' moves: without Kiln, libvirt assigns the addresses of the guest anew", kind, name)
+			d.Changes = append(d.Changes, record.Change{Device: key, Text: text, Verdict: record.Breaks})
+		}
 	}
 }
 

@@ -165,6 +165,51 @@ func TestBesideKubeVirt(t *testing.T) {
 	}
 }
 
+// TestMovedWithoutKiln: a rehearsal names the devices that libvirt moves in a guest of KubeVirt without a hardware record. A guest with a record and a guest
+// that Kiln runs keep their addresses.
+func TestMovedWithoutKiln(t *testing.T) {
+	t.Parallel()
+	const preference = `apiVersion: instancetype.kubevirt.io/v1beta1
+kind: VirtualMachineClusterPreference
+metadata: {name: linux}
+spec: {devices: {preferredDiskBus: virtio, preferredRng: {}}}
+`
+	vm := strings.NewReplacer("instancetype:", "preference: {name: linux}\n  instancetype:", "devices: {}",
+		"devices: {disks: [{name: root, disk: {}}, {name: data, disk: {bus: virtio}}]}",
+		"}}}\n", "}, volumes: [{name: root, emptyDisk: {capacity: 1Gi}}, {name: data, emptyDisk: {capacity: 1Gi}}]}}\n").Replace(machine("web", "medium", ""))
+	const recorded = `apiVersion: kilnvm.io/v1alpha1
+kind: GuestHardware
+metadata: {name: web, namespace: shop}
+spec:
+  hardware:
+    defaults: "3"
+    digest: sha256:0000000000000000000000000000000000000000000000000000000000000000
+    devices: {disk.data: {pci: "0000:06:00.0", target: vdb}, controller.pci.6: {pci: "0000:00:02.5", index: 6}}
+`
+	for _, test := range []struct {
+		why  string
+		dump []string
+		want []string
+	}{
+		{"KubeVirt alone", []string{kubevirt}, []string{"disk.data", "memballoon.balloon", "rng.rng"}},
+		{"KubeVirt beside Kiln", []string{kubevirt, recorded}, nil},
+		{"Kiln alone", nil, nil},
+	} {
+		r := rehearse(t, dumpOf(t, append(test.dump, size, preference, vm)...),
+			Options{Laid: changes(t, strings.Replace(preference, "preferredDiskBus: virtio", "preferredDiskBus: sata", 1))})
+		group := groupOf(t, r, "web")
+		var moved []string
+		for _, change := range group.Changes {
+			if strings.Contains(change.Text, "moves: without Kiln, libvirt assigns") {
+				moved = append(moved, change.Device)
+			}
+		}
+		if !slices.Equal(moved, test.want) || group.Verdict != Breaks {
+			t.Errorf("%s: %v move, want %v: %s, %+v", test.why, moved, test.want, group.Verdict, group.Changes)
+		}
+	}
+}
+
 // TestInstalled: a VM whose pin is older than what is installed is counted separately from the VMs that the changes touch.
 func TestInstalled(t *testing.T) {
 	t.Parallel()
