@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/kilnvm/kiln/test/nightly"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // TestRehearsalIsRepin: for random VMs and edits, a rehearsal says before each edit what 'repin --dry-run' says after it: the changes of the hardware, and the
@@ -70,11 +71,11 @@ func TestRehearsalIsRepin(t *testing.T) {
 		if again := s.must(s.kiln("repin", "--plan", plan, "--only", "same,live,restart,breaks")).stdout; !strings.HasPrefix(again, "0 repinned") {
 			t.Errorf("a second run of the plan of %s does something:\n%s", change, again)
 		}
+		stored := storedPins(s)
 		for _, item := range readPlan(t, plan) {
-			stored := storedPins(s, item.Name)
 			for _, key := range []string{"instancetype", "preference", "configuration"} {
-				if stored[key] != item.To[key] {
-					t.Errorf("%s after the plan of %s: %s is %v, want %v", item.Name, change, key, stored[key], item.To[key])
+				if is := stored[item.Name][key]; is != item.To[key] {
+					t.Errorf("%s after the plan of %s: %s is %v, want %v", item.Name, change, key, is, item.To[key])
 				}
 			}
 		}
@@ -109,14 +110,23 @@ func readPlan(t *testing.T, path string) []plannedVM {
 	return plan.Items
 }
 
-// storedPins returns the pins of a VM.
-func storedPins(s space, name string) (pins map[string]any) {
+// storedPins returns the pins of all VMs by name.
+func storedPins(s space) map[string]map[string]any {
 	s.Helper()
-	text := s.get("vm", name).GetAnnotations()["kilnvm.io/pins"]
-	if err := json.Unmarshal([]byte(text), &pins); err != nil {
-		s.Fatalf("%s: %v: %s", name, err, text)
+	var list metav1.PartialObjectMetadataList
+	text := s.must(s.kubectl("", "get", "vm", "-o", "json")).stdout
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		s.Fatalf("%v: %.500s", err, text)
 	}
-	return pins
+	all := map[string]map[string]any{}
+	for _, vm := range list.Items {
+		var pins map[string]any
+		if err := json.Unmarshal([]byte(vm.Annotations["kilnvm.io/pins"]), &pins); err != nil {
+			s.Fatalf("%s: %v: %v", vm.Name, err, vm.Annotations)
+		}
+		all[vm.Name] = pins
+	}
+	return all
 }
 
 // compareRepin compares a rehearsal with 'repin --dry-run', and returns the number of VMs that both compare.
