@@ -15,6 +15,7 @@ import (
 	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/internal/workbench/rehearsal"
+	"github.com/kilnvm/kiln/pkg/record"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -335,6 +336,9 @@ func (p *PlanRun) observe(ctx context.Context, item rehearsal.PlanItem) (string,
 	return p.observeGuest(ctx, item, vm, read)
 }
 
+// otherHardware begins the reason of a guest that has booted with other hardware than its pins mean.
+const otherHardware = "its guest has booted with other hardware than was rehearsed: at the next boot "
+
 // observeGuest compares the recorded hardware of a guest that has booted with the new pins with what these pins mean.
 func (p *PlanRun) observeGuest(ctx context.Context, item rehearsal.PlanItem, vm *v1.VirtualMachine, read *unstructured.Unstructured) (string, error) {
 	key := client.ObjectKeyFromObject(vm)
@@ -363,8 +367,11 @@ func (p *PlanRun) observeGuest(ctx context.Context, item rehearsal.PlanItem, vm 
 	if err != nil {
 		return "the hardware of its guest cannot be compared: " + err.Error(), nil //nolint:nilerr // the run goes on, and its reader decides
 	}
-	if len(d.Changes) == 0 {
-		return "", nil
+	switch {
+	case len(d.Changes) > 0:
+		return otherHardware + d.Changes[0].Text, nil
+	case d.Verdict == record.NeedsRestart:
+		return otherHardware + d.Unknown, nil
 	}
-	return "its guest has booted with other hardware than was rehearsed: at the next boot " + d.Changes[0].Text, nil
+	return "", nil
 }

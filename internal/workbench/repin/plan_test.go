@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kilnvm/kiln/api/v1alpha1"
 	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/pin"
 	"github.com/kilnvm/kiln/internal/resolve"
@@ -20,7 +21,10 @@ import (
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
 	"github.com/kilnvm/kiln/internal/workbench/rehearsal"
 	"github.com/kilnvm/kiln/pkg/config"
+	"github.com/kilnvm/kiln/pkg/record"
+	"github.com/kilnvm/kiln/pkg/render"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -41,6 +45,8 @@ type cluster struct {
 	lost         bool
 	// before is called before each write that is no dry run.
 	before func()
+	// read is called before each read of an object that has the name of a VM, with the stored VM.
+	read func(*unstructured.Unstructured)
 	// down means that no webhook answers, and the API server takes everything.
 	down bool
 }
@@ -86,6 +92,9 @@ func (c *cluster) reader() objects.Reader {
 }
 
 func (c *cluster) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	if vm := c.objects[keyOf("VirtualMachine", key.Namespace, key.Name)]; vm != nil && c.read != nil {
+		c.read(vm)
+	}
 	return c.reader().Get(ctx, key, into, options...)
 }
 
@@ -197,6 +206,13 @@ func (c *cluster) admit(ctx context.Context, now, old *unstructured.Unstructured
 
 const size = "apiVersion: instancetype.kubevirt.io/v1beta1\nkind: VirtualMachineClusterInstancetype\nmetadata: {name: medium, uid: s}\n" +
 	"spec: {cpu: {guest: 2}, memory: {guest: 2Gi}}\n"
+
+// With these objects, KubeVirt runs the guests.
+const (
+	kubeVirt = "apiVersion: kubevirt.io/v1\nkind: KubeVirt\nmetadata: {name: kubevirt, namespace: kubevirt}\nspec: {configuration: {}}\n" +
+		"status: {observedKubeVirtVersion: v1.8.0}\n"
+	virtController = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: virt-controller, namespace: kubevirt}\n"
+)
 
 // machine returns a VM that is not pinned.
 func machine(name string) string {
@@ -439,5 +455,111 @@ func TestPlanObserves(t *testing.T) {
 	if again, err := run(t, c, plan); err != nil || !again.Halted || len(again.Outcomes) != 1 ||
 		!strings.Contains(again.Outcomes[0].Reason, "asks for a restart") {
 		t.Errorf("a further run halts at the same VM: %v %+v", err, again)
+	}
+}
+
+// boot boots the guest of a VM with its pins, and changes what its launcher records.
+func (c *cluster) boot(name string, change func(*record.Record)) {
+	c.t.Helper()
+	vm := c.vm(name)
+	bench := &workbench.Bench{}
+	all, err := bench.Review(c.t.Context(), manifest.Inputs{Named: []manifest.Object{manifest.Stored(vm)}, Reader: c, OfCluster: true}, nil)
+	if err != nil || all.Objects[0].Guest == nil {
+		c.t.Fatalf("%v: %+v", err, all)
+	}
+	machine, _, err := bench.Machine(c.t.Context(), all.Objects[0], workbench.Placing{}, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	machine.Host.Machines = map[string]map[string]string{"amd64": {"q35": "pc-q35-9.2", "pc-q35-9.2": "pc-q35-9.2"}}
+	rendered, errs := render.UnderProfiles(machine.Machine, machine.Profiles)
+	if len(errs) > 0 {
+		c.t.Fatal(errs.ToAggregate())
+	}
+	if change != nil {
+		change(&rendered.Record)
+	}
+	vmi := all.Objects[0].Guest.Explicit.DeepCopy()
+	vmi.SetGroupVersionKind(v1.VirtualMachineInstanceGroupVersionKind)
+	vmi.Namespace, vmi.Name, vmi.UID = "shop", name, types.UID("boot-"+name)
+	vmi.OwnerReferences = []metav1.OwnerReference{{APIVersion: "kubevirt.io/v1", Kind: "VirtualMachine", Name: name, UID: vm.GetUID(), Controller: new(true)}}
+	pin.Write(vmi, pin.Read(vm))
+	hardware := &v1alpha1.GuestHardware{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID("hardware-" + name)}}
+	hardware.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("GuestHardware"))
+	hardware.Spec.Hardware = &rendered.Record
+	hardware.Status.LastBoot = &v1alpha1.HardwareBoot{UID: vmi.UID}
+	for _, object := range []any{vmi, hardware} {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.store(&unstructured.Unstructured{Object: content})
+	}
+}
+
+// TestPlanObservesGuests: a guest that has booted with the new pins, and with other hardware than they mean, ends the next run. A guest that has booted with
+// the rehearsed hardware or with the pins of before does not.
+func TestPlanObservesGuests(t *testing.T) {
+	t.Parallel()
+	for why, test := range map[string]struct {
+		change func(*record.Record)
+		early  bool
+		want   string
+	}{
+		"as rehearsed":        {nil, false, ""},
+		"a device is missing": {func(r *record.Record) { delete(r.Devices, "memballoon.balloon") }, false, "memballoon 'balloon' is added"},
+		"other memory":        {func(r *record.Record) { r.Digest = "sha256:" + strings.Repeat("0", 64) }, false, "does not contain"},
+		"with earlier pins":   {func(r *record.Record) { delete(r.Devices, "memballoon.balloon") }, true, ""},
+	} {
+		c, plan := pinnedCluster(t, "a", "b")
+		if test.early {
+			c.boot("a", test.change)
+		}
+		c.apply(edit(size))
+		first := func(p *PlanRun) { p.Max = 1 }
+		if done, err := run(t, c, plan, first); err != nil || done.Counts[ActionRepinned] != 1 || done.Halted {
+			t.Fatalf("%s: %v %+v", why, err, done)
+		}
+		if !test.early {
+			c.boot("a", test.change)
+		}
+		done, err := run(t, c, plan)
+		switch {
+		case err != nil:
+			t.Errorf("%s: %v", why, err)
+		case test.want == "" && (done.Halted || done.Counts[ActionRepinned] != 1):
+			t.Errorf("%s: %+v", why, done)
+		case test.want != "" && (!done.Halted || len(done.Outcomes) != 1 || !strings.Contains(done.Outcomes[0].Reason, test.want)):
+			t.Errorf("%s: want '%s': %+v", why, test.want, done)
+		}
+	}
+}
+
+// TestPlanWaits: beside KubeVirt, a run with --wait waits until the status of a VM names its new pins, and ends with an error if it never does. The same run
+// then goes on.
+func TestPlanWaits(t *testing.T) {
+	t.Parallel()
+	c, _ := pinnedCluster(t, "a", "b")
+	c.apply(kubeVirt)
+	c.apply(virtController)
+	plan := planOf(t, c, edit(size))
+	c.apply(edit(size))
+	waiting := func(p *PlanRun) { p.Wait = 20 * time.Millisecond }
+	if done, err := run(t, c, plan, waiting); err == nil || !strings.Contains(err.Error(), "status does not name the new pins after 20ms") ||
+		!strings.Contains(err.Error(), "shop/a") || check(t, "no controller", c, plan) != 1 {
+		t.Fatalf("no controller: %v %+v", err, done)
+	}
+	reads := 0
+	c.read = func(vm *unstructured.Unstructured) {
+		if reads++; reads%3 == 0 { // the controller is slow
+			name := pin.Read(c.vm(vm.GetName())).Instancetype
+			vm.Object["status"] = map[string]any{"instancetypeRef": map[string]any{"name": "medium", "kind": "VirtualMachineClusterInstancetype",
+				"controllerRevisionRef": map[string]any{"name": name}}}
+		}
+	}
+	long := func(p *PlanRun) { p.Wait = time.Minute }
+	if done, err := run(t, c, plan, long); err != nil || done.Counts[ActionAlready] != 1 || done.Counts[ActionRepinned] != 1 ||
+		check(t, "a slow controller", c, plan) != 2 {
+		t.Errorf("a slow controller: %v %+v", err, done)
 	}
 }
