@@ -35,6 +35,13 @@ type Reading struct {
 // BesideKubeVirt returns the configuration if KubeVirt runs the guests: as the KubeVirt of a version reads it. 0 stands for the version that the cluster runs,
 // or the newest if that is not known.
 func (r Reading) BesideKubeVirt(version config.Version) config.Cluster {
+	cluster := r.asVersion(version)
+	cluster.Frontend.BIOS = config.BIOS{} // KubeVirt writes no strings of the BIOS
+	return cluster
+}
+
+// asVersion returns the configuration as the KubeVirt of a version reads it.
+func (r Reading) asVersion(version config.Version) config.Cluster {
 	switch {
 	case r.object == nil && version == 0:
 		return r.Cluster

@@ -134,13 +134,17 @@ func (u *upgrade) now(name string) (is state) {
 	if err != nil {
 		u.Fatal(err)
 	}
-	is.Domain = volatile.ReplaceAllString(strings.ReplaceAll(cpuElement.ReplaceAllString(xml, ""), is.uid, "UID"), "")
+	is.Domain = volatile.ReplaceAllString(strings.ReplaceAll(biosElement.ReplaceAllString(cpuElement.ReplaceAllString(xml, ""), ""), is.uid, "UID"), "")
 	is.CPU = u.expandedCPU(xml)
 	// The earlier Kiln's definition does not have these: see grows.
 	is.Record.BootDisk, is.Record.Firmware, is.Record.CPU, is.Record.SchemaVersion = "", "", nil, 0
+	is.Record.BIOS = nil
 	is.Record.Digest = "" // it covers the CPU, which only this tree asks for by its features
 	return is
 }
+
+// biosElement is the strings of the BIOS of a guest that this tree boots first. The earlier Kiln drops them from the record.
+var biosElement = regexp.MustCompile(`(?s)\s*<bios>.*?</bios>`)
 
 // cpuElement is the CPU in a domain's XML, except topology and NUMA nodes, which are not between model and the last feature.
 var cpuElement = regexp.MustCompile(`\s*(<cpu mode=[^>]*>|<model fallback[^/]*</model>|<vendor>[^/]*</vendor>|<feature policy=[^>]*/>)`)

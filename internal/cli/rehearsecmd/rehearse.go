@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,7 +47,7 @@ func Command(s *cmdutil.Session) *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.everywhere, "all-namespaces", "A", false, "rehearse the VMs of all namespaces")
 	flags.StringSliceVarP(&o.Files.Names, "filename", "f", nil, "file, directory or - with a dump of a cluster, instead of the cluster")
-	flags.StringArrayVar(&o.with, "with", nil, "change to rehearse: FILE, DIR, catalog=SOURCE, oci://REFERENCE or kubevirt=VERSION; may be repeated")
+	flags.StringArrayVar(&o.with, "with", nil, "change to rehearse: FILE, DIR, catalog=SOURCE, oci://REFERENCE, kubevirt=VERSION or kiln=PROGRAM; may be repeated")
 	flags.StringVar(&o.ownerLabel, "owner-label", rehearsal.DefaultOwnerLabel, "label of VMs that says whose they are")
 	flags.StringVar(&o.plan, "plan", "", "write the pins that were rehearsed into this file, which 'kubectl kiln repin --plan' follows")
 	flags.StringVar(&o.html, "html", "", "write the answer into this file, a page that can be sent")
@@ -71,6 +72,9 @@ func Command(s *cmdutil.Session) *cobra.Command {
 
 // rehearse reads the changes, and rehearses them for the dump if the user named one, and otherwise for the cluster.
 func (o *rehearseRun) rehearse(ctx context.Context) (*rehearsal.Rehearsal, error) {
+	if at := slices.IndexFunc(o.with, func(change string) bool { return strings.HasPrefix(change, withKiln) }); at >= 0 {
+		return o.rehearseKiln(ctx, strings.TrimPrefix(o.with[at], withKiln))
+	}
 	laid, err := o.readChanges(ctx)
 	if err != nil {
 		return nil, err
@@ -101,6 +105,7 @@ func (o *rehearseRun) rehearse(ctx context.Context) (*rehearsal.Rehearsal, error
 const (
 	withCatalog  = "catalog="
 	withKubeVirt = "kubevirt="
+	withKiln     = "kiln="
 )
 
 // readChanges reads the values of --with.

@@ -228,15 +228,9 @@ func (h *rehearser) judgePage(ctx context.Context, page []manifest.Object) error
 			h.Unjudged = append(h.Unjudged, unreadable(object))
 			continue
 		}
-		name := client.ObjectKeyFromObject(object)
-		switch {
-		case object.GetKind() != v1.VirtualMachineGroupVersionKind.Kind:
-			continue
-		case h.seen[name]:
-			h.Unjudged = append(h.Unjudged, Unknown{object.Name(), "the dump has another VM of this name: rehearse the dumps of several clusters one by one"})
+		if object.GetKind() != v1.VirtualMachineGroupVersionKind.Kind || !h.isNew(object) {
 			continue
 		}
-		h.seen[name] = true
 		one := &job{object: object}
 		jobs = append(jobs, one)
 		if h.options.Unshared {
@@ -279,6 +273,17 @@ func (h *rehearser) judgePage(ctx context.Context, page []manifest.Object) error
 		return err
 	}
 	return ctx.Err()
+}
+
+// isNew reports whether the rehearsal has no VM of this name yet.
+func (h *rehearser) isNew(vm manifest.Object) bool {
+	name := client.ObjectKeyFromObject(vm)
+	if h.seen[name] {
+		h.Unjudged = append(h.Unjudged, Unknown{vm.Name(), "the dump has another VM of this name: rehearse the dumps of several clusters one by one"})
+		return false
+	}
+	h.seen[name] = true
+	return true
 }
 
 // job is a VM of a page.

@@ -206,7 +206,9 @@ func (p *PlanRun) tryItem(ctx context.Context, item rehearsal.PlanItem) (action,
 		return ActionRepinned, "", nil
 	}
 	write := p.writePins
-	if samePins(pins, item.To) { // an earlier run wrote the pins while no webhook answered: only a request has the revisions written
+	// If an earlier run wrote the pins while no webhook answered, only a request has the revisions written. A VM without pins boots what is current, and any
+	// write pins it to that. If an edit came after the dry run, names would be lost pins for it.
+	if samePins(pins, item.To) || samePins(pins, v1alpha1.Pins{}) {
 		write = func(ctx context.Context, vm *unstructured.Unstructured, _ v1alpha1.Pins) (*unstructured.Unstructured, error) {
 			return Repin(ctx, p.Cluster, vm, nil)
 		}

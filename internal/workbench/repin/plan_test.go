@@ -433,6 +433,29 @@ func TestPlanDiffers(t *testing.T) {
 	}
 }
 
+// TestPlanOfUnpinned: a VM without pins gets the rehearsed pins. If an instancetype is edited between the dry run and the write, the VM is pinned to what is
+// current, as by any other write, and the run ends.
+func TestPlanOfUnpinned(t *testing.T) {
+	t.Parallel()
+	for _, raced := range []bool{false, true} {
+		c := newCluster(t, size)
+		c.apply(machine("a"))
+		plan := planOf(t, c, edit(size))
+		c.apply(edit(size))
+		if raced {
+			c.before = func() { c.apply(strings.Replace(size, "guest: 2Gi", "guest: 7Gi", 1)) }
+		}
+		done, err := run(t, c, plan)
+		pins := pin.Read(c.vm("a"))
+		if err != nil || done.Halted != raced || samePins(pins, plan.Items[0].To) == raced || pins.Instancetype == "" {
+			t.Errorf("an edit in between: %t: %v %+v: %+v", raced, err, done, pins)
+		}
+		if lost := c.vm("a").GetAnnotations()[v1alpha1.AnnotationLostPins]; lost != "" {
+			t.Errorf("an edit in between: %t: the VM has lost '%s'", raced, lost)
+		}
+	}
+}
+
 // TestPlanObserves: a VM that asks for a restart although it was rehearsed to stay the same ends the run.
 func TestPlanObserves(t *testing.T) {
 	t.Parallel()
