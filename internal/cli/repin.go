@@ -8,6 +8,7 @@ import (
 
 	"github.com/kilnvm/kiln/internal/cli/cmdutil"
 	"github.com/kilnvm/kiln/internal/cli/guestcmd"
+	"github.com/kilnvm/kiln/internal/objects"
 	"github.com/kilnvm/kiln/internal/workbench"
 	"github.com/kilnvm/kiln/internal/workbench/guestdiff"
 	"github.com/kilnvm/kiln/internal/workbench/manifest"
@@ -105,6 +106,9 @@ func (o *repinRun) repinAll(ctx context.Context, args []string, r repinOptions) 
 		return err
 	}
 	o.Bench.IgnoreProfiles() // VMs are not pinned to HostProfiles, and these set nothing that a guest sees
+	if r.dryRun {
+		in.Reader = objects.Remember(in.Reader) // nothing is written, and many VMs refer to the same objects
+	}
 	var rejected error
 	for _, named := range in.Named {
 		if named.GetKind() != "VirtualMachine" {
