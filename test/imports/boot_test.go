@@ -3,6 +3,7 @@ package imports
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,12 +23,7 @@ import (
 func TestImportedGuestBoots(t *testing.T) {
 	nightly.Only(t) // two boots each
 	t.Parallel()
-	for why, words := range map[string][]string{
-		"BIOS": nil,
-		"EFI and TPM": {"FEATURES", "<smm state='on'/>", "MEMORY", "512", "TPM", "<tpm model='tpm-crb'><backend type='emulator' version='2.0'/></tpm>",
-			"FIRMWARE", "<loader readonly='yes' secure='yes' type='pflash'>/usr/share/OVMF/OVMF_CODE_4M.secboot.fd</loader>" +
-				"<nvram template='/usr/share/OVMF/OVMF_VARS_4M.fd'>NVRAM</nvram>"},
-	} {
+	for why, words := range map[string][]string{"BIOS": nil, "EFI and TPM": WithEFIAndTPM} {
 		t.Run(why, func(t *testing.T) { checkImportedBoot(t, words) })
 	}
 }
@@ -44,7 +40,7 @@ func checkImportedBoot(t *testing.T, words []string) {
 	if err := os.WriteFile(data, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	words = append(words, "MORE", "<interface type='user'><mac address='52:54:00:5c:00:02'/><model type='virtio'/></interface>")
+	words = append(slices.Clone(words), "MORE", "<interface type='user'><mac address='52:54:00:5c:00:02'/><model type='virtio'/></interface>")
 	defined, err := d.Define(strings.ReplaceAll(Usual(root, data, log, words...), "NVRAM", nvram))
 	if err != nil {
 		t.Fatal(err)

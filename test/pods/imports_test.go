@@ -22,9 +22,19 @@ import (
 // TestImportedGuest: a guest that ran on plain libvirt boots the same disk in a pod with the same QEMU, and sees the same hardware in every byte: configuration
 // space of each PCI function, ACPI tables, DMI, CPUID, network card and disks.
 func TestImportedGuest(t *testing.T) {
-	nightly.Only(t) // two boots
-	n := newTenant(t, "imported")
+	nightly.Only(t) // two boots each
+	for namespace, words := range map[string][]string{"imported": nil, "imported-efi": imports.WithEFIAndTPM} {
+		t.Run(namespace, func(t *testing.T) { checkImportedGuest(t, namespace, words) })
+	}
+}
+
+// checkImportedGuest boots a machine with these words of imports.Usual, imports it, and boots it in a pod.
+func checkImportedGuest(t *testing.T, namespace string, words []string) {
+	n := newTenant(t, namespace)
 	n.importImage(earlierImage, launcherimage.Earlier) // plain libvirt has this QEMU
+	if words != nil {
+		n.stateVolume("usual")
+	}
 	n.fileClaim("root")
 	n.fileClaim("data")
 	image := func(claim string) string { return filepath.Join(shared.Dir, n.namespace+"-"+claim, "disk.img") }
@@ -39,7 +49,8 @@ func TestImportedGuest(t *testing.T) {
 		t.Fatal(err)
 	}
 	d, log := libvirt.Start(t), filepath.Join(t.TempDir(), "serial.log")
-	defined, err := d.Define(imports.Usual(image("root"), image("data"), log))
+	machine := imports.Usual(image("root"), image("data"), log, words...)
+	defined, err := d.Define(strings.ReplaceAll(machine, "NVRAM", filepath.Join(t.TempDir(), "nvram.fd")))
 	if err != nil {
 		t.Fatal(err)
 	}
