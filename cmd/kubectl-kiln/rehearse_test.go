@@ -54,6 +54,8 @@ func TestRehearseKiln(t *testing.T) {
 			map[string]int{"same": 2, "breaks": 1}, "vga"},
 		{"another rule, and a guest is missing", script("rule", "exec KILN render --stage frontend -o json -f '"+refusing+"'"), dump, 4,
 			map[string]int{"same": 1, "refused": 1, "unjudged": 1}, "no volume has this name"},
+		{"a missing instancetype", invisible, file("lacks.yaml", vms("a")+strings.Replace(vms("b"), "Halted,", "Halted, instancetype: {name: gone},", 1)), 2,
+			map[string]int{"same": 1, "unjudged": 1}, "gone"},
 		{"one VM", invisible, file("one.yaml", vms("a")), 0, map[string]int{"same": 1}, ""},
 		{"no VM", invisible, file("none.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"), 2, nil, ""},
 		{"no such program", filepath.Join(dir, "none"), dump, 2, nil, "none"},

@@ -14,6 +14,7 @@ import (
 	"github.com/kilnvm/kiln/pkg/catalog"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/record"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -155,6 +156,8 @@ func compareRenderings(before, after *Renderings, name string) (*Result, error) 
 		return nil, err
 	case was == nil:
 		return &Result{Verdict: Unjudged, Reason: "Kiln " + before.Version + " renders no guest of it"}, nil
+	case was.Domain == "" && was.lacks() != "":
+		return &Result{Verdict: Unjudged, Reason: "it cannot boot: " + was.lacks()}, nil
 	case was.Domain == "":
 		return &Result{Verdict: AlreadyRefused, Before: was.refusals()}, nil
 	case is == nil:
@@ -183,6 +186,16 @@ func compareRenderings(before, after *Renderings, name string) (*Result, error) 
 		result.Verdict = Live
 	}
 	return result, nil
+}
+
+// lacks returns why the dump has no guest to compare, if it lacks an object to which the VM refers; otherwise an empty text.
+func (g *guestRendering) lacks() string {
+	for _, cause := range g.Causes {
+		if cause.Type == string(metav1.CauseTypeFieldValueNotFound) {
+			return cause.Field + ": " + cause.Message
+		}
+	}
+	return ""
 }
 
 // refusals returns why a version of Kiln renders no guest: at the start it would refuse the guest.
