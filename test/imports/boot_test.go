@@ -65,7 +65,7 @@ func checkImportedBoot(t *testing.T, words []string) {
 	}
 	next := onThisHost(made.Next, map[string]string{"vda": root, "sda": data}, log)
 	if next.OS.Loader != nil {
-		next.OS.NVRam = &libvirtxml.DomainNVRam{NVRam: nvram, Template: "/usr/share/OVMF/OVMF_VARS_4M.fd"}
+		next.OS.NVRam = &libvirtxml.DomainNVRam{NVRam: nvram, Template: "/usr/share/OVMF/OVMF_VARS_4M.ms.fd"}
 	}
 	again, err := next.Marshal()
 	if err != nil {

@@ -37,11 +37,12 @@ const usual = `<domain type='qemu'>
   </devices>
 </domain>`
 
-// WithEFIAndTPM are words of Usual for a machine with EFI firmware, Secure Boot without keys, and a TPM. NVRAM in the result is a path for its variables.
+// WithEFIAndTPM are words of Usual for a machine with EFI firmware, Secure Boot with Microsoft's keys, and a TPM. NVRAM in the result is a path for its
+// variables.
 var WithEFIAndTPM = []string{
 	"FEATURES", "<smm state='on'/>", "MEMORY", "512", "TPM", "<tpm model='tpm-crb'><backend type='emulator' version='2.0'/></tpm>",
 	"FIRMWARE", "<loader readonly='yes' secure='yes' type='pflash'>/usr/share/OVMF/OVMF_CODE_4M.secboot.fd</loader>" +
-		"<nvram template='/usr/share/OVMF/OVMF_VARS_4M.fd'>NVRAM</nvram>",
+		"<nvram template='/usr/share/OVMF/OVMF_VARS_4M.ms.fd'>NVRAM</nvram>",
 }
 
 // Usual returns the XML of a machine as tools for plain libvirt define it, named usual. root and data are raw images, log is the file for the serial port.

@@ -236,6 +236,34 @@ func TestDefaultsAreNoChange(t *testing.T) {
 	}
 }
 
+// TestSecureBootWithoutKeys: if the EFI variables of a machine have no keys, its Secure Boot is not enforced. The VM's is, and the report says so.
+func TestSecureBootWithoutKeys(t *testing.T) {
+	t.Parallel()
+	const board = "<os><type arch='x86_64' machine='pc-q35-7.2'>hvm</type><boot dev='hd'/></os>"
+	for os, enforced := range map[string]bool{
+		"<loader secure='yes' type='pflash'>/f/OVMF_CODE_4M.secboot.fd</loader><nvram template='/f/OVMF_VARS_4M.ms.fd'>/v</nvram>":            true,
+		"<loader secure='yes' type='pflash'>/f/OVMF_CODE.secboot.fd</loader><nvram template='/f/OVMF_VARS.secboot.fd'>/v</nvram>":             true,
+		"<loader secure='yes' type='pflash'>/f/OVMF_CODE_4M.secboot.fd</loader><nvram template='/f/OVMF_VARS_4M.fd'>/v</nvram>":               false,
+		"<loader secure='yes' type='pflash'>/f/OVMF_CODE_4M.secboot.fd</loader><nvram>/v</nvram>":                                             false,
+		"<firmware><feature enabled='yes' name='secure-boot'/><feature enabled='yes' name='enrolled-keys'/></firmware><loader secure='yes'/>": true,
+		"<firmware><feature enabled='yes' name='secure-boot'/><feature enabled='no' name='enrolled-keys'/></firmware><loader secure='yes'/>":  false,
+		"<loader secure='yes'/>": true,
+		"<firmware><feature enabled='no' name='secure-boot'/></firmware>": true,
+	} {
+		kind := "<os firmware='efi'>"
+		if strings.Contains(os, "pflash") {
+			kind = "<os>"
+		}
+		made := makeOf(t, strings.NewReplacer(board, kind+"<type arch='x86_64' machine='pc-q35-7.2'>hvm</type>"+os+"<boot dev='hd'/></os>",
+			"<apic/>", "<apic/><smm state='on'/>").Replace(archive), Options{})
+		element := elementOf(t, made.Report, "os")
+		noticed := strings.Contains(strings.Join(element.Details, " "), "only a signed boot loader")
+		if noticed == enforced || noticed && (element.Outcome != Changed || element.Verdict != record.Breaks || made.Report.Verdict != record.Breaks) {
+			t.Errorf("%s: %+v", os, element)
+		}
+	}
+}
+
 // TestSecretsAreHidden: no value of a domain that may be a secret is in the report.
 func TestSecretsAreHidden(t *testing.T) {
 	text := strings.NewReplacer("<graphics type='spice' autoport='yes'/>", "<graphics type='vnc' port='-1' passwd='s3cret'/>",

@@ -85,6 +85,8 @@ type reporter struct {
 	after map[string]*imported.Element
 	// notes are the decisions of the reading by element or device.
 	notes map[string][]string
+	// noticed are the elements with a decision after which the guest may not boot as before.
+	noticed map[string]bool
 }
 
 // makeReport compares the domain with the next boot element by element. next is the complete domain of the next boot.
@@ -108,10 +110,11 @@ func makeReport(doc *imported.Document, reading *imported.Reading, adopted rende
 		}
 		counts[child.Name]++
 	}
-	r.notes = map[string][]string{}
+	r.notes, r.noticed = map[string][]string{}, map[string]bool{}
 	for _, note := range reading.Notes {
 		key := cmp.Or(note.Device, note.Element)
 		r.notes[key] = append(r.notes[key], note.Text)
+		r.noticed[key] = r.noticed[key] || note.Noticed
 	}
 	report := Report{Domain: doc.Domain.Name, Machine: factsOf(doc, reading.Domain), Sources: reading.Sources}
 	for _, child := range doc.Root.Children {
@@ -218,6 +221,9 @@ func (r *reporter) reportPart(child *imported.Element) Element {
 	out.addChanges(r.takeChanges(func(c record.Change) bool { return slices.Contains(partsOf[child.Name], c.Part) }))
 	if out.Outcome == Changed {
 		out.Details = append(out.Details, settingChanges(r.seen.Child(child.Name), r.then.Child(child.Name))...)
+	}
+	if r.noticed[child.Name] {
+		out.Outcome, out.Verdict = Changed, record.Breaks
 	}
 	if partsOf[child.Name] == nil && out.Outcome == Kept {
 		out.Outcome, out.Verdict = LeftOut, record.NeedsRestart

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -213,7 +214,11 @@ func (r *reader) readFirmware() {
 		efi := &v1.EFI{SecureBoot: ptr.To(hasSecureBoot(os)), Persistent: ptr.To(os.NVRam != nil || loader != nil && loader.Type == "pflash")}
 		firmware.Bootloader = &v1.Bootloader{EFI: efi}
 		if *efi.Persistent {
-			r.addNote("os", "the guest begins with new EFI variables: its firmware finds the boot loaders of the disks anew, and keys that were enrolled are gone")
+			r.addNote("os", "the guest begins with new EFI variables: its firmware finds the boot loaders of the disks anew, and keys that its owner enrolled are gone")
+		}
+		if *efi.SecureBoot && !hasKeys(os) {
+			r.Notes = append(r.Notes, Note{Element: "os", Noticed: true, Text: "the EFI variables seem to have no keys, so that Secure Boot was not enforced. " +
+				"It will be: the guest starts only a signed boot loader. Set spec.template.spec.domain.firmware.bootloader.efi.secureBoot to false to leave it off"})
 		}
 		if os.Firmware != "efi" && loader == nil {
 			r.addNote("os", "architecture 'arm64' boots through EFI only")
@@ -246,6 +251,25 @@ func hasSecureBoot(os *libvirtxml.DomainOS) bool {
 		}
 	}
 	return false
+}
+
+// hasKeys reports whether the EFI variables of a domain have the keys by which Secure Boot is enforced: libvirt's feature says so, or the name of their
+// template does. Names are of Debian (.ms., .snakeoil.), Fedora (.secboot.), SUSE (-ms-, -opensuse-) and Ubuntu.
+func hasKeys(os *libvirtxml.DomainOS) bool {
+	if os.FirmwareInfo != nil {
+		for _, feature := range os.FirmwareInfo.Features {
+			if feature.Name == "enrolled-keys" {
+				return feature.Enabled == "yes"
+			}
+		}
+	}
+	if os.NVRam == nil || os.NVRam.Template == "" {
+		return os.Firmware == "efi" // libvirt prefers a build with keys
+	}
+	name := path.Base(os.NVRam.Template)
+	return slices.ContainsFunc([]string{".ms.", ".snakeoil.", ".secboot.", "-ms-", "-opensuse-", "enrolled"}, func(part string) bool {
+		return strings.Contains(name, part)
+	})
 }
 
 // readSystemStrings reads the strings of the DMI table that have a field. The record keeps the other strings of the system.

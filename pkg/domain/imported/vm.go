@@ -65,6 +65,8 @@ type Note struct {
 	// Element is a child of domain, or devices/KIND[INDEX] with the index among the devices of its kind.
 	Element string
 	Text    string
+	// Noticed means that the guest may not boot as before, although its hardware is the same.
+	Noticed bool
 }
 
 // reader makes one Reading.
