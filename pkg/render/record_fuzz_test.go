@@ -82,6 +82,8 @@ var hostile = []string{
 	`{"cpu":` + cpuWith(`"physicalBits":18446744073709551615`) + `}`,
 	`{"cpu":` + cpuWith(`"topology":{"sockets":4294967295,"cores":4294967295,"threads":2}`) + `}`,
 	`{"firmware":"/etc/passwd"}`, `{"firmware":"..\u0000"}`,
+	`{"bios":{"date":"today"}}`, `{"bios":{"uefi":"on"}}`,
+	`{"bios":{"release":"1.2,x=y"},"omittedDefaults":["smbios"]}`,
 	`{"omittedDefaults":["disk.a"]}`, `{"omittedDefaults":["interface.default/rom","channel.guest-agent"]}`, `{"omittedDefaults":["features/smm"]}`,
 	`{"macs":{"default":"01:00:5e:00:00:01"}}`, `{"blockSizes":{"a":{"logical":3,"physical":0}}}`,
 }
@@ -99,6 +101,7 @@ var legal = []string{
 	`{"devices":{"controller.pci.254":{"pci":"0000:00:1d.7"},"controller.pci.9":{"pci":"0000:00:05.0","expander":"240:1"},` +
 		`"controller.pci.10":{"pci":"0000:09:00.0"}}}`,
 	`{"schemaVersion":2,"firmware":"none","cpu":` + cpuWith(`"features":["aes","avx2"],"disabledFeatures":["xsaves"],"verified":true,"physicalBits":46`) + `}`,
+	`{"schemaVersion":4,"bios":{"vendor":"V","version":"<v>,1","date":"12/31/1999","release":"255.0"}}`,
 	`{"cpu":` + cpuWith(`"features":["pcommit"],"requested":"host-passthrough","firstSeen":true`) + `,"firmware":"OVMF_CODE_4M.fd"}`,
 	`{"schemaVersion":3,"omittedDefaults":["channel.guest-agent","controller.pci.1/hotplug","controller.scsi.0","controller.usb.0","controller.usb.0/onDemand",` +
 		`"controller.usb.0/ports","controller.virtio-serial.0","features/vmport","interface.default/rom","memballoon.balloon/freePageReporting",` +
