@@ -56,6 +56,9 @@ func TestRehearseKiln(t *testing.T) {
 			map[string]int{"same": 1, "refused": 1, "unjudged": 1}, "no volume has this name"},
 		{"a missing instancetype", invisible, file("lacks.yaml", vms("a")+strings.Replace(vms("b"), "Halted,", "Halted, instancetype: {name: gone},", 1)), 2,
 			map[string]int{"same": 1, "unjudged": 1}, "gone"},
+		{"lost pins, and a document that is broken", invisible, file("broken.yaml", vms("a")+strings.Replace(vms("b"), "uid: u-b",
+			"uid: u-b, annotations: {kilnvm.io/pins: '{\"presets\":[],\"configuration\":\"configuration-gone\"}'}", 1)+"---\nspec: [\n"), 2,
+			map[string]int{"same": 1, "unjudged": 1}, "configuration-gone"},
 		{"one VM", invisible, file("one.yaml", vms("a")), 0, map[string]int{"same": 1}, ""},
 		{"no VM", invisible, file("none.yaml", "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"), 2, nil, ""},
 		{"no such program", filepath.Join(dir, "none"), dump, 2, nil, "none"},
@@ -85,7 +88,7 @@ func TestRehearseKiln(t *testing.T) {
 	for _, args := range [][]string{
 		{"--with", "kiln=" + os.Args[0]}, {"-f", "-", "--with", "kiln=" + os.Args[0]}, {"-f", dump, "--with", "kiln="},
 		{"-f", dump, "--with", "kiln=" + os.Args[0], "--with", "kubevirt=v1.9"}, {"-f", dump, "--with", "kiln=" + os.Args[0], "--plan", "plan.json"},
-		{"-f", dump, "--with", "kiln=" + os.Args[0], "--state", "state"},
+		{"-f", dump, "--with", "kiln=" + os.Args[0], "--state", "state"}, {"-f", "a.tar.gz", "--with", "kiln=" + os.Args[0]},
 	} {
 		if got := run(t, dir, append([]string{"rehearse"}, args...)...); got.status != 2 || !strings.Contains(got.errOut, "kiln=PROGRAM") {
 			t.Errorf("%q: exit status %d: %s", args, got.status, got.errOut)

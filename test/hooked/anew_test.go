@@ -29,7 +29,7 @@ func placedAnew(t *testing.T, guests int) {
 	for seed := range uint64(guests) {
 		random := rand.New(rand.NewPCG(seed, 11)) //nolint:gosec // to be repeated
 		vmi := guest(random)
-		for _, name := range []string{"", "graphics", "watchdog", "e1000", "transitional"} {
+		for _, name := range []string{"", "graphics", "watchdog", "e1000", "transitional", "slot count"} {
 			other := vmi.DeepCopy()
 			if edit := boards[name]; edit != nil {
 				edit(other)

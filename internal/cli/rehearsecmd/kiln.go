@@ -26,6 +26,8 @@ func (o *rehearseRun) rehearseKiln(ctx context.Context, other string) (*rehearsa
 		return nil, errors.New("--with kiln=PROGRAM needs the path of another kubectl-kiln")
 	case !o.Files.Named() || slices.Contains(o.Files.Names, "-"):
 		return nil, errors.New("--with kiln=PROGRAM needs the files of a dump, which both programs read: use -f FILE")
+	case slices.ContainsFunc(o.Files.Names, func(name string) bool { return strings.HasSuffix(name, ".gz") }):
+		return nil, errors.New("--with kiln=PROGRAM reads no archives: unpack the backup, and name its folder with -f")
 	case o.plan != "" || o.state != "":
 		return nil, errors.New("--with kiln=PROGRAM changes no pins and keeps no results: leave out --plan and --state")
 	}
@@ -112,8 +114,8 @@ func versionOf(ctx context.Context, program, path string) (string, error) {
 	return answer.Version, nil
 }
 
-// refusedStatus is the exit status of 'render' if it refuses a VM. The output has the causes.
-const refusedStatus = 1
+// mostStatus is the highest exit status with which 'render' may have printed guests: 1 if it refuses a VM, and 2 if something has no answer.
+const mostStatus = 2
 
 // runAlone runs a program without a cluster, because both versions must read the same: the files of the dump. near is a path in a private folder. message is
 // what the program printed on its standard error.
@@ -129,7 +131,7 @@ func runAlone(ctx context.Context, near string, out io.Writer, program string, a
 	command.Stdout, command.Stderr = out, &text
 	err = command.Run()
 	var exit *exec.ExitError
-	if errors.As(err, &exit) && exit.ExitCode() == refusedStatus {
+	if errors.As(err, &exit) && exit.ExitCode() > 0 && exit.ExitCode() <= mostStatus {
 		err = nil
 	}
 	return text.String(), err

@@ -247,6 +247,8 @@ func TestSecureBootWithoutKeys(t *testing.T) {
 		"<loader secure='yes' type='pflash'>/f/OVMF_CODE_4M.secboot.fd</loader><nvram>/v</nvram>":                                             false,
 		"<firmware><feature enabled='yes' name='secure-boot'/><feature enabled='yes' name='enrolled-keys'/></firmware><loader secure='yes'/>": true,
 		"<firmware><feature enabled='yes' name='secure-boot'/><feature enabled='no' name='enrolled-keys'/></firmware><loader secure='yes'/>":  false,
+		"<loader secure='yes' type='pflash'>/f/OVMF_CODE_4M.ms.fd</loader><nvram>/v</nvram>":                                                  true,
+		"<loader secure='yes' type='pflash'>/f/ovmf-smm-suse-code.bin</loader><nvram template='/f/ovmf-x86_64-smm-suse-vars.bin'>/v</nvram>":  true,
 		"<loader secure='yes'/>": true,
 		"<firmware><feature enabled='no' name='secure-boot'/></firmware>": true,
 	} {

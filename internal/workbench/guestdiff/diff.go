@@ -91,7 +91,7 @@ func compareSides(ctx context.Context, b *workbench.Bench, before, after *Side) 
 	if after.Afresh || guest.Explicit.Annotations[v1alpha1.AnnotationHardware] == v1alpha1.HardwareLatest {
 		recorded, after.machine = nil, before.rendered.Record.Machine
 	}
-	if recorded != nil && after.Guest.Input.Cluster.Limits.KubeVirtGuests && before.Guest.Recorded == nil {
+	if recorded != nil && after.Guest.Input.Cluster.Limits.KubeVirtGuests && !hasPlaces(before.Guest.Recorded) {
 		forgotten := *recorded // without Kiln's hook, KubeVirt has the firmware boot the first disk
 		forgotten.BootDisk, recorded = "", &forgotten
 	}

@@ -30,9 +30,9 @@ func (d *Difference) addRollout(before, after workbench.Reviewed) {
 }
 
 // addMovedAnew adds the devices that move because KubeVirt runs the guest and nothing keeps its addresses: libvirt assigns them anew at each start. A guest
-// with a hardware record keeps its addresses.
+// with recorded addresses keeps them.
 func (d *Difference) addMovedAnew(before, after *Side) {
-	if !after.Guest.Input.Cluster.Limits.KubeVirtGuests || before.Guest.Recorded != nil {
+	if !after.Guest.Input.Cluster.Limits.KubeVirtGuests || hasPlaces(before.Guest.Recorded) {
 		return
 	}
 	changed := map[string]bool{}
@@ -49,6 +49,9 @@ func (d *Difference) addMovedAnew(before, after *Side) {
 		}
 	}
 }
+
+// hasPlaces reports whether a record has addresses. A record that only Kiln's controller has written, without the hook, has only a CPU.
+func hasPlaces(r *record.Record) bool { return r != nil && len(r.Devices) > 0 }
 
 // withInstancetype returns the VMI of a VM with only its instancetype, its preference and its architecture applied.
 func withInstancetype(r workbench.Reviewed) *v1.VirtualMachineInstance {

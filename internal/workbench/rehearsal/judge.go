@@ -69,13 +69,13 @@ func (h *rehearser) compareVM(ctx context.Context, vm manifest.Object) (*Result,
 	case err != nil:
 		return nil, err
 	case len(before.LostPins) > 0:
-		return nil, &unjudged{"it is pinned to revisions that are missing: " + strings.Join(before.LostPins, ", ")}
+		return nil, &unjudged{lostPins(before)}
 	case before.Guest == nil && before.Verdict.Allowed():
 		return nil, &unjudged{"it has no template"}
 	case !before.Verdict.Allowed():
 		return &Result{Verdict: AlreadyRefused, Before: refusalsOf(before, nil, audit.OnStart)}, nil
 	case before.Unknown:
-		return nil, &unjudged{"it cannot boot: " + before.Incomplete().Verdict.Errors.ToAggregate().Error()}
+		return nil, &unjudged{cannotBoot(before)}
 	}
 	if err := before.Guest.Unreadable; err != nil {
 		return nil, &unjudged{err.Error()}
@@ -105,6 +105,16 @@ func (h *rehearser) compareVM(ctx context.Context, vm manifest.Object) (*Result,
 	}
 	result.Causes = h.causesOf(before, after, result)
 	return result, nil
+}
+
+// lostPins returns the reason why a VM whose revisions are missing has no verdict.
+func lostPins(r workbench.Reviewed) string {
+	return "it is pinned to revisions that are missing: " + strings.Join(r.LostPins, ", ")
+}
+
+// cannotBoot returns the reason why a VM that refers to missing objects has no verdict.
+func cannotBoot(r workbench.Reviewed) string {
+	return "it cannot boot: " + r.Incomplete().Verdict.Errors.ToAggregate().Error()
 }
 
 // repinned returns a VM that asks for new pins, as 'kubectl kiln repin' sends it.

@@ -14,7 +14,6 @@ import (
 	"github.com/kilnvm/kiln/pkg/catalog"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/record"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
@@ -124,7 +123,7 @@ func OfKilnVersions(ctx context.Context, b *workbench.Bench, dump *manifest.Dump
 			if object.Fault != nil || object.GetKind() != v1.VirtualMachineGroupVersionKind.Kind || !h.isNew(object) {
 				continue
 			}
-			result, err := compareRenderings(before, after, object.Name())
+			result, err := h.compareVersions(ctx, before, after, object)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", object.Name(), err)
 			}
@@ -144,6 +143,26 @@ func OfKilnVersions(ctx context.Context, b *workbench.Bench, dump *manifest.Dump
 	return h.finish()
 }
 
+// compareVersions compares what two versions of Kiln print of a VM. The VM is reviewed as a stored object first, because 'render' judges each VM as a new one, and
+// replaces lost pins.
+func (h *rehearser) compareVersions(ctx context.Context, before, after *Renderings, vm manifest.Object) (*Result, error) {
+	stored, err := h.before.reviewOne(ctx, vm, true, nil)
+	var without *unjudged
+	switch {
+	case errors.As(err, &without):
+		return &Result{Verdict: Unjudged, Reason: without.reason}, nil
+	case err != nil:
+		return nil, err
+	case len(stored.LostPins) > 0:
+		return &Result{Verdict: Unjudged, Reason: lostPins(stored)}, nil
+	case !stored.Verdict.Allowed():
+		return &Result{Verdict: AlreadyRefused, Before: refusalsOf(stored, nil, audit.OnStart)}, nil
+	case stored.Unknown:
+		return &Result{Verdict: Unjudged, Reason: cannotBoot(stored)}, nil
+	}
+	return compareRenderings(before, after, vm.Name())
+}
+
 // compareRenderings compares what two versions of Kiln print of a VM.
 func compareRenderings(before, after *Renderings, name string) (*Result, error) {
 	was, err := before.guestOf(name)
@@ -156,10 +175,8 @@ func compareRenderings(before, after *Renderings, name string) (*Result, error) 
 		return nil, err
 	case was == nil:
 		return &Result{Verdict: Unjudged, Reason: "Kiln " + before.Version + " renders no guest of it"}, nil
-	case was.Domain == "" && was.lacks() != "":
-		return &Result{Verdict: Unjudged, Reason: "it cannot boot: " + was.lacks()}, nil
-	case was.Domain == "":
-		return &Result{Verdict: AlreadyRefused, Before: was.refusals()}, nil
+	case was.Domain == "": // a stored VM that was admitted before a rule or a policy
+		return &Result{Verdict: Unjudged, Reason: "a new VM of this content would be refused, so Kiln " + before.Version + " renders no guest of it", Before: was.refusals()}, nil
 	case is == nil:
 		return &Result{Verdict: Unjudged, Reason: "Kiln " + after.Version + " renders no guest of it"}, nil
 	case is.Domain == "":
@@ -188,23 +205,13 @@ func compareRenderings(before, after *Renderings, name string) (*Result, error) 
 	return result, nil
 }
 
-// lacks returns why the dump has no guest to compare, if it lacks an object to which the VM refers; otherwise an empty text.
-func (g *guestRendering) lacks() string {
-	for _, cause := range g.Causes {
-		if cause.Type == string(metav1.CauseTypeFieldValueNotFound) {
-			return cause.Field + ": " + cause.Message
-		}
-	}
-	return ""
-}
-
-// refusals returns why a version of Kiln renders no guest: at the start it would refuse the guest.
+// refusals returns why a version of Kiln renders no guest: it would refuse to create the VM.
 func (g *guestRendering) refusals() (all []Refusal) {
 	for _, cause := range g.Causes {
 		if len(all) == mostRefusals {
 			break
 		}
-		all = append(all, Refusal{Rule: cause.Type, Field: cause.Field, Message: cause.Message, Refuses: []string{audit.OnStart}})
+		all = append(all, Refusal{Rule: cause.Type, Field: cause.Field, Message: cause.Message, Refuses: []string{audit.OnCreate}})
 	}
 	return all
 }

@@ -28,7 +28,8 @@ import (
 )
 
 // A run of a plan keeps no record: the pins of a VM say whether its item is done. So a run that was killed is continued by the same command, by anybody who has
-// the plan. A VM gets the pins of the plan or none: if the cluster would pin it to anything else, it is left as it is.
+// the plan. A VM with pins gets the pins of the plan or none: if the cluster would pin it to anything else, it is left as it is. A VM without pins boots what
+// is current, and is pinned to that by any write.
 
 // PlanRun repins the VMs of a plan.
 type PlanRun struct {
@@ -365,6 +366,10 @@ func (p *PlanRun) observeGuest(ctx context.Context, item rehearsal.PlanItem, vm 
 	if len(all.Objects) != 1 || all.Objects[0].Fault != nil || !all.Objects[0].Verdict.Allowed() || all.Objects[0].Guest.Booted == nil {
 		return "its guest runs, and its VM can no longer be reviewed", nil
 	}
+	kubeVirts := all.Objects[0].Guest.Input.Cluster.Limits.KubeVirtGuests
+	if r := hardware.Spec.Hardware; kubeVirts && (r.Machine == "" || len(r.Devices) == 0) {
+		return "", nil // the record of a guest of KubeVirt may have only a CPU, and gets its machine later
+	}
 	d, err := guestdiff.CompareRecord(ctx, p.Bench, guestdiff.Side{Reviewed: all.Objects[0]})
 	if err != nil {
 		return "the hardware of its guest cannot be compared: " + err.Error(), nil //nolint:nilerr // the run goes on, and its reader decides
@@ -372,7 +377,7 @@ func (p *PlanRun) observeGuest(ctx context.Context, item rehearsal.PlanItem, vm 
 	switch {
 	case len(d.Changes) > 0:
 		return otherHardware + d.Changes[0].Text, nil
-	case d.Verdict == record.NeedsRestart:
+	case d.Verdict == record.NeedsRestart && !kubeVirts: // what the digest covers is KubeVirt's
 		return otherHardware + d.Unknown, nil
 	}
 	return "", nil

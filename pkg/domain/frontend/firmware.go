@@ -210,7 +210,9 @@ func (g *guest) biosStrings() []libvirtxml.DomainSysInfoEntry {
 	f := g.spec.Domain.Firmware
 	efi := f != nil && f.Bootloader != nil && f.Bootloader.EFI != nil
 	switch r := g.Frozen; {
-	case efi && (r == nil || r.Firmware == record.NoFirmware): // the strings of a record without EFI are of the BIOS that the guest had
+	case r == nil && efi:
+		return nil
+	case r != nil && r.Firmware != "" && efi == (r.Firmware == record.NoFirmware): // the strings are of the other firmware, which the guest had before
 		return nil
 	case r != nil && len(r.BIOS) == 0:
 		return nil

@@ -254,7 +254,7 @@ func hasSecureBoot(os *libvirtxml.DomainOS) bool {
 }
 
 // hasKeys reports whether the EFI variables of a domain have the keys by which Secure Boot is enforced: libvirt's feature says so, or the name of their
-// template does. Names are of Debian (.ms., .snakeoil.), Fedora (.secboot.), SUSE (-ms-, -opensuse-) and Ubuntu.
+// template, otherwise the name of the build. Names are of Debian (.ms., .snakeoil.), Fedora (VARS.secboot.) and SUSE (-ms-, -suse-, -opensuse-).
 func hasKeys(os *libvirtxml.DomainOS) bool {
 	if os.FirmwareInfo != nil {
 		for _, feature := range os.FirmwareInfo.Features {
@@ -263,13 +263,17 @@ func hasKeys(os *libvirtxml.DomainOS) bool {
 			}
 		}
 	}
-	if os.NVRam == nil || os.NVRam.Template == "" {
-		return os.Firmware == "efi" // libvirt prefers a build with keys
+	words, name := []string{".ms.", ".snakeoil.", "-ms-", "-suse-", "-opensuse-", "enrolled"}, ""
+	switch {
+	case os.NVRam != nil && os.NVRam.Template != "":
+		name = path.Base(os.NVRam.Template)
+		words = append(words, ".secboot.")
+	case os.Loader != nil && os.Loader.Path != "":
+		name = path.Base(os.Loader.Path) // .secboot. is a build that can enforce Secure Boot, whatever its variables have
+	default:
+		return true // libvirt prefers a build with keys
 	}
-	name := path.Base(os.NVRam.Template)
-	return slices.ContainsFunc([]string{".ms.", ".snakeoil.", ".secboot.", "-ms-", "-opensuse-", "enrolled"}, func(part string) bool {
-		return strings.Contains(name, part)
-	})
+	return slices.ContainsFunc(words, func(part string) bool { return strings.Contains(name, part) })
 }
 
 // readSystemStrings reads the strings of the DMI table that have a field. The record keeps the other strings of the system.

@@ -2,6 +2,7 @@ package kubevirt
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/kilnvm/kiln/pkg/address"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
@@ -14,12 +15,13 @@ import (
 
 // PlacedAnew returns where the devices of a guest are if KubeVirt runs it and nothing keeps their places: libvirt assigns all PCI addresses anew at each start,
 // and KubeVirt all names of disks. dom is the frontend of the guest. The result has PCI addresses, and of disks on SATA and SCSI the target name, from which
-// libvirt takes controller and unit. It is nil for guests whose addresses are assigned otherwise: s390x, and with placePCIDevicesOnRootComplex.
+// libvirt takes controller and unit. It is nil for guests whose addresses are assigned otherwise: s390x, with placePCIDevicesOnRootComplex, and with a
+// pciAddress.
 //
 // libvirt: src/qemu/qemu_domain_address.c (qemuDomainAssignPCIAddresses) and src/conf/domain_addr.c (virDomainPCIAddressSetGrow).
 // KubeVirt: virtwrap/manager.go (allocateHotplugPorts) and converter.go (makeDeviceName).
 func PlacedAnew(dom *libvirtxml.Domain, vmi *v1.VirtualMachineInstance) map[string]record.Address {
-	if vmi.Spec.Architecture == "s390x" || vmi.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true" {
+	if vmi.Spec.Architecture == "s390x" || vmi.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true" || len(Chosen(vmi)) > 0 {
 		return nil
 	}
 	places := map[string]record.Address{}
@@ -54,9 +56,13 @@ var controllerOrder = []string{"usb", "scsi", "virtio-serial", "sata"}
 // interfaceSlots is the number of interfaces for which KubeVirt reserves places. It adds placeholders to a guest that has fewer.
 const interfaceSlots = 4
 
-// placeholders returns the number of placeholders that KubeVirt adds to the interfaces of a guest, for one definition of the domain.
+// placeholders returns the number of placeholders that KubeVirt adds to the interfaces of a guest, for one definition of the domain. KubeVirt does not start a
+// guest whose annotation is not a number.
 func placeholders(vmi *v1.VirtualMachineInstance) int {
 	n := len(vmi.Spec.Domain.Devices.Interfaces)
+	if slots, err := strconv.Atoi(vmi.Annotations[v1.PciInterfaceSlotCountAnnotation]); err == nil {
+		return min(max(0, slots-n), address.MaxPorts)
+	}
 	if n == 0 {
 		return 0
 	}
@@ -93,7 +99,6 @@ func hasSerialConsole(vmi *v1.VirtualMachineInstance) bool {
 
 // inLibvirtsOrder returns the devices that need an address, in libvirt's order. It adds the addresses that do not depend on other devices to places.
 func inLibvirtsOrder(dom *libvirtxml.Domain, vmi *v1.VirtualMachineInstance, places map[string]record.Address) []asking {
-	chosen := Chosen(vmi)
 	byKind := map[string][]asking{}
 	q35 := vmi.Spec.Architecture == "amd64"
 	devices := abi.Devices(dom)
@@ -101,10 +106,6 @@ func inLibvirtsOrder(dom *libvirtxml.Domain, vmi *v1.VirtualMachineInstance, pla
 	for _, d := range devices {
 		one := asking{key: d.Key(), conventional: isConventional(d, vmi)}
 		switch {
-		case chosen[one.key]:
-			if a := *d.Address; a != nil {
-				places[one.key] = abi.FromLibvirt(a)
-			}
 		case !onPCI(d):
 		case q35 && d.Kind == "video":
 			places[one.key] = record.Address{PCI: address.PCI{Slot: 1}.String()}
