@@ -143,8 +143,8 @@ func OfKilnVersions(ctx context.Context, b *workbench.Bench, dump *manifest.Dump
 	return h.finish()
 }
 
-// compareVersions compares what two versions of Kiln print of a VM. The VM is reviewed as a stored object first, because 'render' judges each VM as a new one, and
-// replaces lost pins.
+// compareVersions compares what two versions of Kiln print of a VM. The VM is reviewed as a stored object first, because 'render' judges each VM as a new one,
+// and replaces lost pins.
 func (h *rehearser) compareVersions(ctx context.Context, before, after *Renderings, vm manifest.Object) (*Result, error) {
 	stored, err := h.before.reviewOne(ctx, vm, true, nil)
 	var without *unjudged
@@ -176,7 +176,8 @@ func compareRenderings(before, after *Renderings, name string) (*Result, error) 
 	case was == nil:
 		return &Result{Verdict: Unjudged, Reason: "Kiln " + before.Version + " renders no guest of it"}, nil
 	case was.Domain == "": // a stored VM that was admitted before a rule or a policy
-		return &Result{Verdict: Unjudged, Reason: "a new VM of this content would be refused, so Kiln " + before.Version + " renders no guest of it", Before: was.refusals()}, nil
+		reason := "a new VM of this content would be refused, so Kiln " + before.Version + " renders no guest of it"
+		return &Result{Verdict: Unjudged, Reason: reason, Before: was.refusals()}, nil
 	case is == nil:
 		return &Result{Verdict: Unjudged, Reason: "Kiln " + after.Version + " renders no guest of it"}, nil
 	case is.Domain == "":
