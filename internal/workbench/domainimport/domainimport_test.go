@@ -236,7 +236,8 @@ func TestDefaultsAreNoChange(t *testing.T) {
 	}
 }
 
-// TestSecureBootWithoutKeys: if the EFI variables of a machine have no keys, its Secure Boot is not enforced. The VM's is, and the report says so.
+// TestSecureBootWithoutKeys: if the EFI variables of a machine have no keys, its firmware does not enforce Secure Boot. The firmware of the VM enforces Secure
+// Boot, and the report names this change.
 func TestSecureBootWithoutKeys(t *testing.T) {
 	t.Parallel()
 	const board = "<os><type arch='x86_64' machine='pc-q35-7.2'>hvm</type><boot dev='hd'/></os>"

@@ -54,7 +54,7 @@ func (u *unjudged) Error() string { return u.reason }
 
 // judgeVM rehearses one VM. The result has a reason instead of a verdict if the VM cannot be judged.
 func (h *rehearser) judgeVM(ctx context.Context, vm manifest.Object) (*Result, error) {
-	result, err := h.compareVM(ctx, vm)
+	result, err := h.compare(ctx, vm)
 	var without *unjudged
 	if errors.As(err, &without) {
 		return &Result{Verdict: Unjudged, Reason: without.reason}, nil
@@ -142,14 +142,12 @@ func (h *rehearser) compareGuests(ctx context.Context, before, after workbench.R
 		result.Changes = nil
 	}
 	rolled := d.Rollout
+	result.Verdict = verdictOn(d.Verdict, d.Changes)
 	switch {
-	case d.Verdict == record.Breaks:
-		result.Verdict = Breaks
-	case d.Verdict == record.NeedsRestart:
+	case result.Verdict.Rank() >= Restart.Rank() || rolled == nil:
+	case len(rolled.Restart)+len(rolled.Open) > 0: // KubeVirt sets condition RestartRequired, whatever the guest sees
 		result.Verdict = Restart
-	case rolled != nil && len(rolled.Restart)+len(rolled.Open) > 0: // KubeVirt sets condition RestartRequired, whatever the guest sees
-		result.Verdict = Restart
-	case len(d.Changes) > 0 || rolled != nil && len(rolled.Live)+len(rolled.Migrating) > 0:
+	case len(rolled.Live)+len(rolled.Migrating) > 0:
 		result.Verdict = Live
 	}
 	if rolled != nil && len(rolled.Live)+len(rolled.Migrating)+len(rolled.Open)+len(rolled.Restart) == 0 {
@@ -158,6 +156,19 @@ func (h *rehearser) compareGuests(ctx context.Context, before, after workbench.R
 	stored, _ := after.Guest.Stored()
 	result.Pins = plannedPins(pin.Read(stored))
 	return nil
+}
+
+// verdictOn returns the verdict on a VM whose guest notices these changes. judged is the worst of their verdicts, or less if KubeVirt makes them live.
+func verdictOn(judged record.Verdict, changes []record.Change) Verdict {
+	switch {
+	case judged == record.Breaks:
+		return Breaks
+	case judged == record.NeedsRestart:
+		return Restart
+	case len(changes) > 0:
+		return Live
+	}
+	return Same
 }
 
 // addRefusals adds why a create of a VM and the VMI of its start would be refused.

@@ -14,7 +14,6 @@ import (
 	"github.com/kilnvm/kiln/pkg/catalog"
 	"github.com/kilnvm/kiln/pkg/domain/abi"
 	"github.com/kilnvm/kiln/pkg/record"
-	v1 "kubevirt.io/api/core/v1"
 	"libvirt.org/go/libvirtxml"
 )
 
@@ -104,106 +103,64 @@ func (r *Renderings) guestOf(name string) (*guestRendering, error) {
 // OfKilnVersions rehearses an upgrade of Kiln for the VMs of a dump: before and after are the outputs of both versions for the same dump. source is the value
 // of --with.
 func OfKilnVersions(ctx context.Context, b *workbench.Bench, dump *manifest.Dump, before, after *Renderings, source string, o Options) (*Rehearsal, error) {
+	o.Unshared = true // an item of the output is of one VM
 	h, err := newRehearser(ctx, b, dump.Inputs, o)
 	if err != nil {
 		return nil, err
 	}
 	kiln := Change{Key: catalog.Key{Kind: "Kiln", Name: after.Version}, Action: Changed, From: before.Version, To: after.Version, Source: source}
 	h.Changes = append(h.Changes, kiln)
-	for _, object := range dump.Named {
-		if object.Fault != nil {
-			h.Unjudged = append(h.Unjudged, unreadable(object))
+	h.compare = func(ctx context.Context, vm manifest.Object) (*Result, error) {
+		result, err := h.compareVersions(ctx, before, after, vm)
+		if err == nil && len(result.Changes)+len(result.Refusals) > 0 {
+			result.Causes = []Cause{{Key: kiln.Key, From: kiln.From, To: kiln.To}}
 		}
+		return result, err
 	}
-	for page := dump.NextGuests(manifest.PageSize); len(page) > 0; page = dump.NextGuests(manifest.PageSize) {
-		for _, object := range page {
-			if object.Fault != nil {
-				h.Unjudged = append(h.Unjudged, unreadable(object))
-			}
-			if object.Fault != nil || object.GetKind() != v1.VirtualMachineGroupVersionKind.Kind || !h.isNew(object) {
-				continue
-			}
-			result, err := h.compareVersions(ctx, before, after, object)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", object.Name(), err)
-			}
-			if len(result.Changes)+len(result.Refusals) > 0 {
-				result.Causes = []Cause{{Key: kiln.Key, From: kiln.From, To: kiln.To}}
-			}
-			h.Computed++
-			h.addResult(object, result)
-		}
-		if o.Progress != nil {
-			o.Progress(len(h.VMs))
-		}
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-	}
-	return h.finish()
+	return h.judgeDump(ctx, dump)
 }
 
 // compareVersions compares what two versions of Kiln print of a VM. The VM is reviewed as a stored object first, because 'render' judges each VM as a new one,
 // and replaces lost pins.
 func (h *rehearser) compareVersions(ctx context.Context, before, after *Renderings, vm manifest.Object) (*Result, error) {
 	stored, err := h.before.reviewOne(ctx, vm, true, nil)
-	var without *unjudged
 	switch {
-	case errors.As(err, &without):
-		return &Result{Verdict: Unjudged, Reason: without.reason}, nil
 	case err != nil:
 		return nil, err
 	case len(stored.LostPins) > 0:
-		return &Result{Verdict: Unjudged, Reason: lostPins(stored)}, nil
+		return nil, &unjudged{lostPins(stored)}
 	case !stored.Verdict.Allowed():
 		return &Result{Verdict: AlreadyRefused, Before: refusalsOf(stored, nil, audit.OnStart)}, nil
+	case stored.Guest != nil && stored.Guest.Unreadable != nil:
+		return nil, &unjudged{stored.Guest.Unreadable.Error()}
 	case stored.Unknown:
-		return &Result{Verdict: Unjudged, Reason: cannotBoot(stored)}, nil
+		return nil, &unjudged{cannotBoot(stored)}
 	}
-	return compareRenderings(before, after, vm.Name())
-}
-
-// compareRenderings compares what two versions of Kiln print of a VM.
-func compareRenderings(before, after *Renderings, name string) (*Result, error) {
-	was, err := before.guestOf(name)
+	was, err := before.guestOf(vm.Name())
 	if err != nil {
 		return nil, err
 	}
-	is, err := after.guestOf(name)
+	is, err := after.guestOf(vm.Name())
 	switch {
 	case err != nil:
 		return nil, err
 	case was == nil:
-		return &Result{Verdict: Unjudged, Reason: "Kiln " + before.Version + " renders no guest of it"}, nil
+		return nil, &unjudged{"Kiln " + before.Version + " renders no guest of it"}
 	case was.Domain == "": // a stored VM that was admitted before a rule or a policy
-		reason := "a new VM of this content would be refused, so Kiln " + before.Version + " renders no guest of it"
-		return &Result{Verdict: Unjudged, Reason: reason, Before: was.refusals()}, nil
+		return nil, &unjudged{"a new VM of this content would be refused, so Kiln " + before.Version + " renders no guest of it"}
 	case is == nil:
-		return &Result{Verdict: Unjudged, Reason: "Kiln " + after.Version + " renders no guest of it"}, nil
+		return nil, &unjudged{"Kiln " + after.Version + " renders no guest of it"}
 	case is.Domain == "":
 		return &Result{Verdict: Refused, Refusals: is.refusals()}, nil
 	case was.Domain == is.Domain:
 		return &Result{Verdict: Same}, nil
 	}
 	var old, next libvirtxml.Domain
-	if err := old.Unmarshal(was.Domain); err != nil {
+	if err := errors.Join(old.Unmarshal(was.Domain), next.Unmarshal(is.Domain)); err != nil {
 		return nil, err
 	}
-	if err := next.Unmarshal(is.Domain); err != nil {
-		return nil, err
-	}
-	result := &Result{Verdict: Same, Changes: abi.Compare(&old, &next)}
-	switch {
-	case len(result.Changes) == 0:
-		result.Changes = nil
-	case record.Judge(result.Changes) == record.Breaks:
-		result.Verdict = Breaks
-	case record.Judge(result.Changes) == record.NeedsRestart:
-		result.Verdict = Restart
-	default:
-		result.Verdict = Live
-	}
-	return result, nil
+	changes := abi.Compare(&old, &next)
+	return &Result{Verdict: verdictOn(record.Judge(changes), changes), Changes: changes}, nil
 }
 
 // refusals returns why a version of Kiln renders no guest: it would refuse to create the VM.

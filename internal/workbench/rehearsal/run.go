@@ -34,7 +34,7 @@ type Options struct {
 	State *State
 	// Progress is called after each page with the number of VMs that are done; nil for no calls.
 	Progress func(done int)
-	// Unshared judges each VM by itself. Tests compare the results.
+	// Unshared judges each VM by itself. Tests compare the results, and results of another version of Kiln are of one VM.
 	Unshared bool
 }
 
@@ -43,8 +43,10 @@ type rehearser struct {
 	*Rehearsal
 	options       Options
 	before, after side
-	keys          *keyer
-	results       map[string]*Result
+	// compare compares the guests of one VM: compareVM, or for another version of Kiln compareVersions.
+	compare func(context.Context, manifest.Object) (*Result, error)
+	keys    *keyer
+	results map[string]*Result
 	// changed are the changes by object, and newConfiguration reports that VMs would be pinned to another configuration.
 	changed          map[catalog.Key]Change
 	newConfiguration bool
@@ -58,6 +60,11 @@ func OfDump(ctx context.Context, b *workbench.Bench, dump *manifest.Dump, o Opti
 	if err != nil {
 		return nil, err
 	}
+	return h.judgeDump(ctx, dump)
+}
+
+// judgeDump judges the VMs of a dump.
+func (h *rehearser) judgeDump(ctx context.Context, dump *manifest.Dump) (*Rehearsal, error) {
 	for _, object := range dump.Named {
 		if object.Fault != nil {
 			h.Unjudged = append(h.Unjudged, unreadable(object))
@@ -116,7 +123,7 @@ func newRehearser(ctx context.Context, b *workbench.Bench, in manifest.Inputs, o
 		options: o, results: map[string]*Result{}, changed: map[catalog.Key]Change{}, groups: map[string]*group{}, seen: map[client.ObjectKey]bool{},
 		before: side{bench: b.Afresh(), in: in}, after: side{bench: b.Afresh(), in: in},
 	}
-	h.after.in.Reader = reader
+	h.after.in.Reader, h.compare = reader, h.compareVM
 	if version := o.Laid.kubevirt; version != 0 {
 		h.after.bench.KubeVirtVersion = version
 	}
@@ -228,9 +235,15 @@ func (h *rehearser) judgePage(ctx context.Context, page []manifest.Object) error
 			h.Unjudged = append(h.Unjudged, unreadable(object))
 			continue
 		}
-		if object.GetKind() != v1.VirtualMachineGroupVersionKind.Kind || !h.isNew(object) {
+		name := client.ObjectKeyFromObject(object)
+		switch {
+		case object.GetKind() != v1.VirtualMachineGroupVersionKind.Kind:
+			continue
+		case h.seen[name]:
+			h.Unjudged = append(h.Unjudged, Unknown{object.Name(), "the dump has another VM of this name: rehearse the dumps of several clusters one by one"})
 			continue
 		}
+		h.seen[name] = true
 		one := &job{object: object}
 		jobs = append(jobs, one)
 		if h.options.Unshared {
@@ -273,17 +286,6 @@ func (h *rehearser) judgePage(ctx context.Context, page []manifest.Object) error
 		return err
 	}
 	return ctx.Err()
-}
-
-// isNew reports whether the rehearsal has no VM of this name yet.
-func (h *rehearser) isNew(vm manifest.Object) bool {
-	name := client.ObjectKeyFromObject(vm)
-	if h.seen[name] {
-		h.Unjudged = append(h.Unjudged, Unknown{vm.Name(), "the dump has another VM of this name: rehearse the dumps of several clusters one by one"})
-		return false
-	}
-	h.seen[name] = true
-	return true
 }
 
 // job is a VM of a page.

@@ -253,8 +253,9 @@ func hasSecureBoot(os *libvirtxml.DomainOS) bool {
 	return false
 }
 
-// hasKeys reports whether the EFI variables of a domain have the keys by which Secure Boot is enforced: libvirt's feature says so, or the name of their
-// template, otherwise the name of the build. Names are of Debian (.ms., .snakeoil.), Fedora (VARS.secboot.) and SUSE (-ms-, -suse-, -opensuse-).
+// hasKeys reports whether the EFI variables of a domain contain the keys that enforce Secure Boot. It reads libvirt's feature enrolled-keys. Without the
+// feature, it reads the file name of the template, or of the build if the domain has no template. Debian's names contain .ms. or .snakeoil., Fedora's templates
+// .secboot., and SUSE's names -ms-, -suse- or -opensuse-.
 func hasKeys(os *libvirtxml.DomainOS) bool {
 	if os.FirmwareInfo != nil {
 		for _, feature := range os.FirmwareInfo.Features {

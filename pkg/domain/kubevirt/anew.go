@@ -24,9 +24,10 @@ func PlacedAnew(dom *libvirtxml.Domain, vmi *v1.VirtualMachineInstance) map[stri
 	if vmi.Spec.Architecture == "s390x" || vmi.Annotations[v1.PlacePCIDevicesOnRootComplex] == "true" || len(Chosen(vmi)) > 0 {
 		return nil
 	}
-	places := map[string]record.Address{}
-	asked := inLibvirtsOrder(dom, vmi, places)
-	bus := make(buses, portsBefore(dom, vmi))
+	places, devices := map[string]record.Address{}, abi.Devices(dom)
+	bus := make(buses, portsBefore(devices, dom.Memory, vmi))
+	nameDisks(devices, places)
+	asked := inLibvirtsOrder(devices, vmi, places)
 	for _, d := range asked { // libvirt's first pass only counts buses
 		bus.reserve(d.conventional, true)
 	}
@@ -37,7 +38,6 @@ func PlacedAnew(dom *libvirtxml.Domain, vmi *v1.VirtualMachineInstance) map[stri
 			places[d.key] = record.Address{PCI: at.String()}
 		}
 	}
-	nameDisks(dom, places)
 	return places
 }
 
@@ -71,16 +71,16 @@ func placeholders(vmi *v1.VirtualMachineInstance) int {
 
 // portsBefore returns the number of root ports that a domain has before libvirt assigns addresses. KubeVirt defines a domain with placeholders first, and adds
 // empty root ports later. A domain without placeholders has no addresses yet when it gets them.
-func portsBefore(dom *libvirtxml.Domain, vmi *v1.VirtualMachineInstance) int {
+func portsBefore(devices []abi.Device, memory *libvirtxml.DomainMemory, vmi *v1.VirtualMachineInstance) int {
 	if placeholders(vmi) > 0 {
 		return 0
 	}
 	ports, free := 8, 3
-	if dom.Memory != nil && dom.Memory.Unit == "KiB" && dom.Memory.Value > 2<<20 {
+	if memory != nil && memory.Unit == "KiB" && memory.Value > 2<<20 {
 		ports, free = 16, 6
 	}
 	used := 0
-	for _, d := range abi.Devices(dom) {
+	for _, d := range devices {
 		switch {
 		case d.Controller != nil && d.Controller.Type == "virtio-serial" && !hasSerialConsole(vmi), d.Controller != nil && d.Controller.Type == "sata":
 		case d.Controller != nil && d.Controller.Type == "usb", d.Kind == "memballoon", d.Kind == "watchdog": // of any model
@@ -98,10 +98,10 @@ func hasSerialConsole(vmi *v1.VirtualMachineInstance) bool {
 }
 
 // inLibvirtsOrder returns the devices that need an address, in libvirt's order. It adds the addresses that do not depend on other devices to places.
-func inLibvirtsOrder(dom *libvirtxml.Domain, vmi *v1.VirtualMachineInstance, places map[string]record.Address) []asking {
+func inLibvirtsOrder(devices []abi.Device, vmi *v1.VirtualMachineInstance, places map[string]record.Address) []asking {
 	byKind := map[string][]asking{}
 	q35 := vmi.Spec.Architecture == "amd64"
-	devices := abi.Devices(dom)
+	devices = slices.Clone(devices)
 	slices.SortStableFunc(devices, func(a, b abi.Device) int { return rankOf(a, vmi) - rankOf(b, vmi) })
 	for _, d := range devices {
 		one := asking{key: d.Key(), conventional: isConventional(d, vmi)}
@@ -225,9 +225,9 @@ func (b *buses) reserve(conventional, grow bool) address.PCI {
 }
 
 // nameDisks adds the names of disks on buses whose addresses follow from the name. Disks on SATA, SCSI and USB share their names.
-func nameDisks(dom *libvirtxml.Domain, places map[string]record.Address) {
+func nameDisks(devices []abi.Device, places map[string]record.Address) {
 	n := uint(0)
-	for _, d := range abi.Devices(dom) {
+	for _, d := range devices {
 		if d.Kind != "disk" || hardware.Bus(d.Bus).Address == hardware.OnPCI {
 			continue
 		}
